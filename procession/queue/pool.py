@@ -1,0 +1,56 @@
+"""Connections: one pool a process, shared with Procrastinate: one transaction holds both."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool
+
+Connection = AsyncConnection[TupleRow]
+Pool = AsyncConnectionPool[Connection]
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Where everything is kept, and how this process reaches it. Times in seconds."""
+
+    url: str
+    schema: str = "public"
+    pool_min: int = 1
+    pool_max: int = 12
+    connect_timeout: int = 10
+    statement_timeout: int = 30
+
+    @property
+    def conninfo(self) -> str:
+        """The connection string, with the schema and the time zone of every session in it."""
+        options = (
+            f"-c search_path={self.schema} -c timezone=UTC "
+            f"-c statement_timeout={self.statement_timeout}s"
+        )
+        return make_conninfo(
+            self.url,
+            options=options,
+            connect_timeout=self.connect_timeout,
+            application_name="procession",
+        )
+
+
+async def autocommit(conn: AsyncConnection[Any]) -> None:
+    """Make a lone statement its own transaction; several stand in `conn.transaction()`."""
+    await conn.set_autocommit(True)
+
+
+def make_pool(database: Database) -> Pool:
+    """A closed pool. It does not check a connection at each checkout: that costs a round trip."""
+    return AsyncConnectionPool(
+        database.conninfo,
+        connection_class=AsyncConnection[TupleRow],
+        min_size=database.pool_min,
+        max_size=database.pool_max,
+        timeout=database.connect_timeout,
+        configure=autocommit,
+        open=False,
+    )
