@@ -1,0 +1,210 @@
+"""What goes wrong for a caller, in one tree.
+
+ProcessionError                     500 internal-error
+├── ValidationFailedError           400 validation-failed, with every fault at once
+├── MalformedJsonError              400 malformed-json
+├── TenantRequiredError             400 tenant-required
+├── UnauthenticatedError            401 unauthenticated, whatever was wrong with the credential
+├── ForbiddenError                  403 forbidden, naming the capability
+├── TenantMismatchError             403 tenant-mismatch
+├── NotFoundError                   404 run-not-found, entry-not-found, …
+├── MethodNotAllowedError           405 method-not-allowed
+├── ConflictError                   409 one code for each state that forbids it
+├── VersionMismatchError            412 version-mismatch
+├── BodyTooLargeError               413 body-too-large
+├── UnsupportedMediaTypeError       415 unsupported-media-type
+├── IdempotencyKeyReusedError       422 idempotency-key-reused
+├── DatabaseUnavailableError        503 database-unavailable
+└── IdentityProviderUnavailableError 503 identity-provider-unavailable
+
+The docstring of a class is the title of its problem, and never changes for a code. The detail is
+for this one occurrence. No text of a library gets into either.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with what was sent: the path of the field, and why."""
+
+    name: str
+    reason: str
+
+
+class ProcessionError(Exception):
+    """Something went wrong on our side."""
+
+    status = 500
+    code = "internal-error"
+    headers: Mapping[str, str] = {}
+
+    def __init__(
+        self, detail: str | None = None, extras: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(detail or self.title)
+        self.detail = detail
+        self.extras = dict(extras or {})
+
+    @property
+    def title(self) -> str:
+        return (type(self).__doc__ or self.code).removesuffix(".")
+
+
+class ValidationFailedError(ProcessionError):
+    """The request is not valid."""
+
+    status = 400
+    code = "validation-failed"
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__("; ".join(f"{one.name}: {one.reason}" for one in faults[:3]))
+        self.faults = tuple(faults)
+
+
+class MalformedJsonError(ProcessionError):
+    """The body is not valid JSON."""
+
+    status = 400
+    code = "malformed-json"
+
+
+class TenantRequiredError(ProcessionError):
+    """The request names no tenant."""
+
+    status = 400
+    code = "tenant-required"
+
+
+class UnauthenticatedError(ProcessionError):
+    """The credential is missing or not accepted."""
+
+    status = 401
+    code = "unauthenticated"
+    headers: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
+
+
+class ForbiddenError(ProcessionError):
+    """The caller lacks the capability."""
+
+    status = 403
+    code = "forbidden"
+
+    def __init__(self, capability: str) -> None:
+        super().__init__(f"This needs the capability {capability}.", {"capability": capability})
+
+
+class TenantMismatchError(ProcessionError):
+    """The tenant is not the caller's."""
+
+    status = 403
+    code = "tenant-mismatch"
+
+
+class NotFoundError(ProcessionError):
+    """The thing does not exist."""
+
+    status = 404
+
+    def __init__(self, what: str, detail: str | None = None) -> None:
+        self.what = what.replace(" ", "-")
+        self.code = f"{self.what}-not-found"
+        super().__init__(detail)
+
+    @property
+    def title(self) -> str:
+        return f"The {self.what.replace('-', ' ')} does not exist"
+
+
+class MethodNotAllowedError(ProcessionError):
+    """The route does not take this method."""
+
+    status = 405
+    code = "method-not-allowed"
+
+
+CONFLICTS = {
+    "run-finished": "The run is finished",
+    "run-cancelled": "The run is cancelled",
+    "run-changed": "The run changed meanwhile",
+    "run-rolled-back": "The run is rolled back",
+    "action-succeeded": "The action succeeded",
+    "action-in-flight": "The action is in flight",
+    "action-skipped-behind-halt": "The action is skipped behind a halt",
+    "nothing-succeeded": "No action of the run succeeded",
+    "everything-succeeded": "Every action of the run succeeded",
+    "workflow-disabled": "The workflow is switched off",
+    "workflow-deleted": "The workflow is deleted",
+    "too-many-queued-runs": "The workflow has too many unfinished runs",
+    "conditions-not-met": "The entry does not meet the conditions",
+    "transition-not-allowed": "The transition is not allowed from this status",
+    "content-type-in-use": "The content type has entries",
+    "connector-in-use": "The connector is named by a request",
+    "connector-disabled": "The connector is switched off",
+    "role-in-use": "The role is held by a key",
+    "role-built-in": "The role is built in",
+    "idempotency-key-in-progress": "The first request with this key is still going",
+}
+
+
+class ConflictError(ProcessionError):
+    """The state of the thing does not allow it."""
+
+    status = 409
+
+    def __init__(
+        self, code: str, detail: str | None = None, extras: Mapping[str, object] | None = None
+    ) -> None:
+        self.code = code
+        super().__init__(detail, extras)
+
+    @property
+    def title(self) -> str:
+        return CONFLICTS[self.code]
+
+
+class VersionMismatchError(ProcessionError):
+    """The version is another one by now."""
+
+    status = 412
+    code = "version-mismatch"
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"It is at version {version}.", {"version": version})
+
+
+class BodyTooLargeError(ProcessionError):
+    """The body is too large."""
+
+    status = 413
+    code = "body-too-large"
+
+
+class UnsupportedMediaTypeError(ProcessionError):
+    """The body is not sent as application/json."""
+
+    status = 415
+    code = "unsupported-media-type"
+
+
+class IdempotencyKeyReusedError(ProcessionError):
+    """The idempotency key was used with another body."""
+
+    status = 422
+    code = "idempotency-key-reused"
+
+
+class DatabaseUnavailableError(ProcessionError):
+    """The database does not answer."""
+
+    status = 503
+    code = "database-unavailable"
+    headers: Mapping[str, str] = {"Retry-After": "5"}
+
+
+class IdentityProviderUnavailableError(ProcessionError):
+    """The keys of the identity provider are out of reach."""
+
+    status = 503
+    code = "identity-provider-unavailable"
