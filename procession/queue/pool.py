@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import AsyncConnection
-from psycopg.conninfo import make_conninfo
+from psycopg import AsyncConnection, ProgrammingError
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
@@ -36,6 +36,17 @@ class Database:
             connect_timeout=self.connect_timeout,
             application_name="procession",
         )
+
+
+def is_address(text: str) -> bool:
+    """Whether the text is a postgresql URL that the driver understands."""
+    if not text.startswith(("postgresql://", "postgres://")):
+        return False
+    try:
+        conninfo_to_dict(text)
+    except ProgrammingError:
+        return False
+    return True
 
 
 async def autocommit(conn: AsyncConnection[Any]) -> None:

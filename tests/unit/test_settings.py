@@ -1,0 +1,212 @@
+import base64
+
+import pytest
+
+from procession.app.environment import unknown
+from procession.app.settings import Settings, SettingsError, read, read_or_exit
+
+URL = "postgresql://ann:hunter2@db.example.org/app"
+KEY = base64.b64encode(bytes(32)).decode()
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """An environment with nothing of ours but DATABASE_URL."""
+    for field in Settings.model_fields.values():
+        monkeypatch.delenv(str(field.alias), raising=False)
+    monkeypatch.setenv("DATABASE_URL", URL)
+    return monkeypatch
+
+
+def faults(process="worker"):
+    with pytest.raises(SettingsError) as refused:
+        read(process)
+    return refused.value.faults
+
+
+def test_defaults_start_every_process():
+    for process in ("api", "worker", "migrate", "up"):
+        settings = read(process)
+
+        assert settings.database.url == URL
+        assert settings.database.pool_max == 12
+        assert settings.workflows__runner_concurrency == 1
+
+
+def test_the_worker_listens_one_port_above_the_api(environment):
+    assert (read("api").port_of("api"), read("worker").port_of("worker")) == (8000, 8001)
+    environment.setenv("PORT", "9000")
+    assert (read("api").port_of("api"), read("worker").port_of("worker")) == (9000, 9000)
+
+
+def test_a_database_must_be_named(environment):
+    environment.delenv("DATABASE_URL")
+
+    assert faults() == ["DATABASE_URL is not set: takes a postgresql:// URL"]
+
+
+def test_an_empty_value_is_as_if_unset(environment):
+    environment.setenv("PORT", "")
+    environment.setenv("CONTROL_TOKEN", "")
+
+    assert read("api").port_of("api") == 8000
+    assert read("api").control_token == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "takes"),
+    [
+        ("DATABASE__SCHEMA", "Public", "a name of at most 63 of a-z, 0-9 and _, not a digit first"),
+        ("DATABASE__POOL_MAX", "201", "an integer from 2 to 200"),
+        ("DATABASE__POOL_MAX", "1_0", "an integer from 2 to 200"),
+        ("DATABASE__POOL_MAX", "10.0", "an integer from 2 to 200"),
+        ("DATABASE__POOL_MAX", "+10", "an integer from 2 to 200"),
+        ("DATABASE__POOL_MAX", "٣", "an integer from 2 to 200"),
+        ("HOST", "example.org", "an IP address, such as 0.0.0.0 or ::"),
+        ("PORT", "0", "an integer from 1 to 65535"),
+        ("LOG__LEVEL", "loud", "debug, info, warning or error"),
+        ("LOG__FORMAT", "xml", "json or text"),
+        ("WORKFLOWS__RUNNER_ENABLED", "on", "true, false, 1, 0, yes or no"),
+        ("WORKFLOWS__RUNNER_CONCURRENCY", "0", "an integer from 1 to 20"),
+        ("WORKFLOWS__RUNNER_CONCURRENCY", "21", "an integer from 1 to 20"),
+        ("WORKFLOWS__OUTBOUND__MAX_DELAY_SECONDS", "0", "a number above 0, up to 60"),
+        ("WORKFLOWS__OUTBOUND__MAX_DELAY_SECONDS", "nan", "a number above 0, up to 60"),
+        ("WORKFLOWS__OUTBOUND__ATTEMPT_TIMEOUT_SECONDS", "1e1", "a number above 0, up to 300"),
+        (
+            "OUTBOUND__ALLOWED_NETWORKS",
+            "127.0.0.1/8",
+            "networks such as 127.0.0.0/8, separated by commas",
+        ),
+    ],
+)
+def test_a_value_out_of_range_is_refused_with_its_name_and_what_it_takes(
+    environment, name, value, takes
+):
+    environment.setenv(name, value)
+
+    assert faults() == [f"{name}={value}: takes {takes}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DATABASE_URL", "mysql://ann:hunter2@db/app"),
+        ("DATABASE_URL", "postgresql://ann:hunter2@db/app?nonsense=1"),
+        ("CONTROL_TOKEN", "short-hunter2"),
+        ("CONTROL_TOKEN", f"{'a' * 32},{'b' * 32},hunter2{'c' * 32}"),
+        ("SECRETS__KEYS", "a:hunter2"),
+        ("SECRETS__KEYS", f"a:{KEY},a:{KEY}"),
+        ("SECRETS__KEYS", f"Big:{KEY}"),
+    ],
+)
+def test_a_secret_that_is_refused_is_not_shown(environment, name, value):
+    environment.setenv(name, value)
+
+    (fault,) = faults()
+
+    assert fault.startswith(f"{name}=***: takes ")
+    assert "hunter2" not in fault
+
+
+def test_every_fault_has_its_line(environment):
+    environment.setenv("PORT", "http")
+    environment.setenv("LOG__LEVEL", "loud")
+
+    assert [fault.partition("=")[0] for fault in faults()] == ["PORT", "LOG__LEVEL"]
+
+
+def test_values_are_read_as_what_they_are(environment):
+    environment.setenv("WORKFLOWS__RUNNER_ENABLED", "No")
+    environment.setenv("WORKFLOWS__OUTBOUND__MAX_DELAY_SECONDS", "2.5")
+    environment.setenv("OUTBOUND__ALLOWED_NETWORKS", "127.0.0.0/8, ::1/128")
+    environment.setenv("CONTROL_TOKEN", f"{'a' * 32},{'b' * 32}")
+    environment.setenv("SECRETS__KEYS", f"new:{KEY},old:{KEY}")
+
+    settings = read("worker")
+
+    assert settings.workflows__runner_enabled is False
+    assert settings.workflows__outbound__max_delay_seconds == 2.5
+    assert [str(one) for one in settings.outbound__allowed_networks] == ["127.0.0.0/8", "::1/128"]
+    assert settings.control_token == ("a" * 32, "b" * 32)
+    assert list(settings.secrets__keys) == ["new", "old"]
+
+
+def test_secrets_are_left_out_of_the_text_of_the_settings(environment):
+    environment.setenv("CONTROL_TOKEN", "hunter2" * 6)
+
+    assert "hunter2" not in repr(read("api"))
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        (
+            {"WORKFLOWS__RUNNER_CONCURRENCY": "11"},
+            ["DATABASE__POOL_MAX=12", "13", "WORKFLOWS__RUNNER_CONCURRENCY (11)"],
+        ),
+        ({"DATABASE__POOL_MIN": "13"}, ["DATABASE__POOL_MIN=13", "DATABASE__POOL_MAX (12)"]),
+        (
+            {"WORKFLOWS__OUTBOUND__BASE_DELAY_MILLISECONDS": "2001"},
+            ["BASE_DELAY_MILLISECONDS=2001", "MAX_DELAY_SECONDS (2 s)"],
+        ),
+        (
+            {"WORKFLOWS__OUTBOUND__BREAKER_FAILURES": "11"},
+            ["BREAKER_WINDOW=10", "BREAKER_FAILURES (11)"],
+        ),
+        (
+            {"WORKFLOWS__OUTBOUND__ATTEMPT_TIMEOUT_SECONDS": "60"},
+            ["WORKFLOWS__LEASE_SECONDS=300", "508 s", "ATTEMPT_TIMEOUT_SECONDS"],
+        ),
+        ({"WORKFLOWS__LEASE_SECONDS": "60"}, ["WORKFLOWS__LEASE_SECONDS=60", "48 s", "208 s"]),
+        ({"JOBS__LEASE_SECONDS": "60"}, ["JOBS__LEASE_SECONDS=60", "48 s"]),
+    ],
+)
+def test_a_rule_between_variables_is_kept(environment, values, named):
+    for name, value in values.items():
+        environment.setenv(name, value)
+
+    (fault,) = faults()
+
+    assert [part for part in named if part not in fault] == []
+
+
+def test_a_process_is_held_to_the_rules_that_concern_it(environment):
+    environment.setenv("WORKFLOWS__RUNNER_CONCURRENCY", "11")
+    environment.setenv("WORKFLOWS__OUTBOUND__BREAKER_FAILURES", "11")
+
+    assert len(faults("worker")) == 2
+    assert len(faults("api")) == 1
+    assert read("migrate")
+
+
+def test_no_breakers_need_no_window(environment):
+    environment.setenv("WORKFLOWS__OUTBOUND__BREAKER_FAILURES", "0")
+    environment.setenv("WORKFLOWS__OUTBOUND__BREAKER_WINDOW", "1")
+
+    assert read("worker")
+
+
+def test_an_unknown_variable_is_told_with_the_nearest_name():
+    names = ["DATABASE__POOLMAX", "DATABASE__POOL_MIN", "PATH", "LOG_LEVEL"]
+
+    assert unknown(Settings, names) == [
+        "DATABASE__POOLMAX is no setting of this release; DATABASE__POOL_MAX is the nearest name"
+    ]
+
+
+def test_what_is_given_takes_the_place_of_the_environment(environment):
+    environment.setenv("PORT", "70000")
+
+    assert read("up", PORT="8080").port == 8080
+
+
+def test_faults_end_the_process_with_status_two(environment, capsys):
+    environment.setenv("PORT", "http")
+
+    with pytest.raises(SystemExit) as ended:
+        read_or_exit("api")
+
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "procession api cannot start:\n  PORT=http: takes an integer from 1 to 65535\n"
+    )
