@@ -1,0 +1,75 @@
+"""What the queue hands to the rooms above it: what was claimed, and who is told of what happens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from time import monotonic
+from uuid import UUID
+
+from msgspec import Struct
+
+from procession.engine.content_type import ContentType
+from procession.engine.entry import Entry
+from procession.engine.run import Action, Run
+from procession.engine.workflow import Definition
+
+
+class Tenant(Struct, frozen=True, kw_only=True):
+    """Whose run it is, and what actions are told of them."""
+
+    slug: str
+    name: str
+    time_zone: str
+    currency: str
+    site_url: str | None
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """What fired a run: who did it, when, and by which transition if it was one."""
+
+    actor: Mapping[str, str] | None = None
+    at: datetime | None = None
+    transition: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """An attempt that this process holds the lease of, and all that performing it needs."""
+
+    tenant: Tenant
+    id: UUID  # of the run
+    workflow_id: UUID
+    workflow_name: str
+    content_type: str
+    entry_id: str
+    trigger: str
+    event: Event
+    depth: int
+    correlation_id: str | None
+    traceparent: str | None
+    definition: Definition
+    defined: ContentType | None  # what the content type declares; None when it is gone
+    entry: Entry | None  # as it was when the attempt was claimed; None when it is gone
+    run: Run  # as claimed: the action is Running
+    version: int
+    ordinal: int
+    undo: bool
+    type: str
+    token: int
+    job_id: int
+    claimed_at: datetime  # by the database's clock
+    stopwatch: float = field(default_factory=monotonic)
+
+    @property
+    def action(self) -> Action:
+        """The action that is in flight, or its undo."""
+        action = self.run.actions[self.ordinal]
+        if not self.undo:
+            return action
+        assert action.undo is not None, "an undo that nobody began"
+        return action.undo
+
+    @property
+    def now(self) -> datetime:
+        """The database's time, as far as a stopwatch can tell."""
+        return self.claimed_at + timedelta(seconds=monotonic() - self.stopwatch)
