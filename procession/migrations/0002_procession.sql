@@ -83,7 +83,7 @@ create table workflow_version (
     tenant text not null,
     workflow_id uuid not null,
     version integer not null,
-    definition jsonb not null,
+    definition json not null,               -- not jsonb: the order of the conditions is kept
     created_at timestamptz not null default now(),
     primary key (tenant, workflow_id, version),
     foreign key (tenant, workflow_id) references workflow (tenant, id)
