@@ -33,6 +33,14 @@ class Fault:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """What a save warns of and does not refuse."""
+
+    field: str
+    message: str
+
+
 class ProcessionError(Exception):
     """Something went wrong on our side."""
 

@@ -1,0 +1,25 @@
+"""The shapes of the names that callers choose."""
+
+import re
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_ENTRY_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
+_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+
+NAME_RULE = "must be a letter, then up to 63 letters, digits or underscores"
+ENTRY_ID_RULE = "must be 1 to 200 letters, digits, dots, underscores, colons or dashes"
+SLUG_RULE = "must be 1 to 40 small letters, digits or dashes, not beginning with a dash"
+
+
+def is_name(text: str) -> bool:
+    """Of a content type, a field, a transition or a role."""
+    return _NAME.fullmatch(text) is not None
+
+
+def is_entry_id(text: str) -> bool:
+    return _ENTRY_ID.fullmatch(text) is not None
+
+
+def is_slug(text: str) -> bool:
+    """Of a tenant, a connector or a request."""
+    return _SLUG.fullmatch(text) is not None
