@@ -1,0 +1,200 @@
+"""Reading runs: a page of the newest, what changed since a moment, and how many stand where."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import LiteralString
+from uuid import UUID
+
+from psycopg.rows import class_row, dict_row
+
+from procession.engine.run import RunStatus
+from procession.queue.pool import Connection
+from procession.queue.stored_run import READ, StoredRun, stored
+
+MAX_OFFSET = 2**62  # of a page that is far past any end, and still a number to Postgres
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which runs of a tenant; what is None filters nothing."""
+
+    status: RunStatus | None = None
+    workflow_id: UUID | None = None
+    entry_id: str | None = None
+    content_type: str | None = None
+
+    @property
+    def values(self) -> Mapping[str, object]:
+        return {
+            "status": self.status,
+            "workflow_id": self.workflow_id,
+            "entry_id": self.entry_id,
+            "content_type": self.content_type,
+        }
+
+
+# Literal pieces and not "is null or": with those a prepared plan can use one index only.
+PIECES: dict[str, LiteralString] = {
+    "status": "and status = %(status)s",
+    "workflow_id": "and workflow_id = %(workflow_id)s",
+    "entry_id": "and entry_id = %(entry_id)s",
+    "content_type": "and content_type = %(content_type)s",
+}
+
+
+def narrowed(statement: LiteralString, filters: Filters) -> LiteralString:
+    """The statement with its filters in their place."""
+    pieces: list[LiteralString] = [
+        PIECES[name] for name, value in filters.values.items() if value is not None
+    ]
+    return statement.replace("/* filters */", " ".join(pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which part of a list."""
+
+    limit: int
+    offset: int
+
+    @property
+    def values(self) -> Mapping[str, object]:
+        return {"limit": self.limit, "offset": min(self.offset, MAX_OFFSET)}
+
+
+# The ids come from an index alone; only the runs of the page are read.
+PAGE = READ.replace(
+    "/* which */",
+    """
+      and run.id = any (array(
+            select id from run
+            where tenant = %(tenant)s /* filters */
+            order by created_at desc, id
+            limit %(limit)s offset %(offset)s))
+    order by run.created_at desc, run.id
+""",
+)
+
+
+async def page(conn: Connection, tenant: str, filters: Filters, span: Span) -> list[StoredRun]:
+    """Runs, the newest first."""
+    wanted = {"tenant": tenant, **filters.values, **span.values}
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(narrowed(PAGE, filters), wanted)
+        return [stored(row) async for row in cursor]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many runs stand where, at a moment of the database's clock."""
+
+    now: datetime
+    by_status: Mapping[str, int]
+
+
+COUNTS = """
+    select now() as now, coalesce(json_object_agg(status, runs), '{}') as by_status
+    from (
+        select status, count(*) as runs from run
+        where tenant = %(tenant)s /* filters */
+        group by status) as counted
+"""
+
+
+async def counts(conn: Connection, tenant: str, filters: Filters) -> Counts:
+    """The tenant's runs by status, whatever status the filters ask for."""
+    statement = narrowed(COUNTS, replace(filters, status=None))
+    async with conn.cursor(row_factory=class_row(Counts)) as cursor:
+        await cursor.execute(statement, {"tenant": tenant, **filters.values})
+        row = await cursor.fetchone()
+    assert row is not None  # an aggregate without groups is one row
+    return row
+
+
+LEAST = UUID(int=0)  # below the id of any run
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the order of changes: a time and all that changed at it, or after a run's own."""
+
+    at: datetime
+    after: UUID = LEAST
+
+    @property
+    def values(self) -> Mapping[str, object]:
+        return {"at": self.at, "after": self.after}
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """What there is to read behind a place, and the moment up to which it is settled."""
+
+    settled_until: datetime
+    total: int
+
+
+# A write takes its time before it commits: what is younger than this may still be followed by
+# something older. Taken before the page is read.
+HORIZON = """
+    select now() - interval '5 seconds' as settled_until, count(*) as total from run
+    where tenant = %(tenant)s and (updated_at, id) > (%(at)s, %(after)s) /* filters */
+"""
+
+
+async def horizon(conn: Connection, tenant: str, filters: Filters, place: Place) -> Horizon:
+    """How many runs changed behind the place."""
+    wanted = {"tenant": tenant, **filters.values, **place.values}
+    async with conn.cursor(row_factory=class_row(Horizon)) as cursor:
+        await cursor.execute(narrowed(HORIZON, filters), wanted)
+        row = await cursor.fetchone()
+    assert row is not None  # an aggregate without groups is one row
+    return row
+
+
+CHANGED = READ.replace(
+    "/* which */",
+    """
+      and run.id = any (array(
+            select id from run
+            where tenant = %(tenant)s and (updated_at, id) > (%(at)s, %(after)s) /* filters */
+            order by updated_at, id
+            limit %(limit)s offset %(offset)s))
+    order by run.updated_at, run.id
+""",
+)
+
+
+async def changed(
+    conn: Connection, tenant: str, filters: Filters, place: Place, span: Span
+) -> list[StoredRun]:
+    """Runs that changed behind the place, in the order they did."""
+    wanted = {"tenant": tenant, **filters.values, **place.values, **span.values}
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(narrowed(CHANGED, filters), wanted)
+        return [stored(row) async for row in cursor]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveWorker:
+    """What a live worker can take, for telling why a run waits."""
+
+    document_format: int
+    action_types: frozenset[str]
+    claims: bool
+
+
+LIVE_WORKERS = """
+    select document_format, action_types, claims from worker
+    where heartbeat_at > now() - interval '15 seconds'
+"""
+
+
+async def live_workers(conn: Connection) -> list[LiveWorker]:
+    """The workers that serve every tenant."""
+    cursor = await conn.execute(LIVE_WORKERS)
+    return [
+        LiveWorker(document_format, frozenset(action_types), claims)
+        async for document_format, action_types, claims in cursor
+    ]

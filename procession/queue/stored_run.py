@@ -1,0 +1,124 @@
+"""A run as it is kept: its columns, its documents, its definition and its history.
+
+All of it is read in one statement, so that it agrees. What may not leave (parameters, tokens,
+holders) is left out of the statement or dropped by `api`.
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+from psycopg.rows import DictRow, dict_row
+
+from procession.engine.run import Action, Compensation, HistoryOutcome, Run, RunStatus
+from procession.engine.workflow import Definition
+from procession.queue.pool import Connection
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """One history entry, with its place in the list of its action."""
+
+    ordinal: int
+    undo: bool
+    position: int  # from 1, those that were dropped included
+    number: int
+    outcome: HistoryOutcome
+    started_at: datetime | None
+    finished_at: datetime
+    response_status: int | None
+    error: str | None
+    retryable: bool | None
+    duration_ms: int | None
+
+
+class StoredRun(Struct, frozen=True, kw_only=True):
+    """A run as it is kept, with its definition, its history and the database's time."""
+
+    id: UUID
+    version: int
+    workflow_id: UUID
+    workflow_version: int
+    workflow_name: str
+    content_type: str
+    entry_id: str
+    trigger: str
+    status: RunStatus
+    compensation: Compensation | None
+    depth: int
+    executor: str | None
+    started_by: dict[str, str] | None
+    correlation_id: str | None
+    created_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None
+    cancelled_at: datetime | None
+    abandoned_at: datetime | None
+    due_at: datetime | None
+    due_ordinal: int | None
+    due_undo: bool
+    due_type: str | None
+    lease_until: datetime | None
+    document_format: int
+    no_worker_since: datetime | None
+    actions: tuple[Action, ...]
+    outputs: dict[int, dict[str, str]]
+    definition: Definition
+    history: tuple[Kept, ...]
+    now: datetime
+
+    @property
+    def run(self) -> Run:
+        """The part that the engine decides on."""
+        return Run(
+            created_at=self.created_at,
+            actions=self.actions,
+            outputs=self.outputs,
+            completed_at=self.completed_at,
+            cancelled_at=self.cancelled_at,
+            abandoned_at=self.abandoned_at,
+            compensation=self.compensation,
+        )
+
+    @property
+    def leased(self) -> bool:
+        """Whether a worker holds it under a lease that has not lapsed."""
+        return self.lease_until is not None and self.lease_until > self.now
+
+
+DOCUMENTS = ("actions", "outputs", "definition", "history")
+
+READ = """
+    select run.id, run.version, run.workflow_id, run.workflow_version, run.workflow_name,
+           run.content_type, run.entry_id, run.trigger, run.status, run.compensation, run.depth,
+           run.executor, run.started_by, run.correlation_id, run.created_at, run.updated_at,
+           run.completed_at, run.cancelled_at, run.abandoned_at,
+           run.due_at, run.due_ordinal, run.due_undo, run.due_type,
+           run.lease_until, run.document_format, run.no_worker_since,
+           run.actions::text, run.outputs::text, used.definition::text,
+           (select coalesce(json_agg(row_to_json(attempt) order by position), '[]')::text
+            from attempt where attempt.tenant = run.tenant and attempt.run_id = run.id) as history,
+           clock_timestamp() as now
+    from run
+    join workflow_version as used
+      on used.tenant = run.tenant and used.workflow_id = run.workflow_id
+     and used.version = run.workflow_version
+    where run.tenant = %(tenant)s /* which */
+"""
+
+
+def stored(row: DictRow) -> StoredRun:
+    """The run of a row of READ."""
+    documents = {name: msgspec.json.decode(row[name]) for name in DOCUMENTS}
+    return msgspec.convert(row | documents, StoredRun)
+
+
+ONE = READ.replace("/* which */", "and run.id = %(id)s")
+
+
+async def one(conn: Connection, tenant: str, run_id: UUID) -> StoredRun | None:
+    """The run, if the tenant has it."""
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(ONE, {"tenant": tenant, "id": run_id})
+        row = await cursor.fetchone()
+    return None if row is None else stored(row)
