@@ -1,0 +1,48 @@
+"""Which outputs of an action a run keeps: those that the definition captures, as short text."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+MAX_CHARACTERS = 2_000
+
+
+def captured(
+    names: Iterable[str], outputs: Mapping[str, object]
+) -> tuple[dict[str, str], str | None]:
+    """The outputs that are kept, and what to say of those that could not be."""
+    kept: dict[str, str] = {}
+    refused: list[str] = []
+    for name in names:
+        if name not in outputs:
+            continue
+        text = _text(outputs[name])
+        if text is None or len(text) > MAX_CHARACTERS:
+            refused.append(name)
+        else:
+            kept[name] = text
+    return kept, _refusal(refused)
+
+
+def _text(value: object) -> str | None:
+    """A scalar in JSON text form (text as it is); None for anything else."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "null"
+        case int():
+            return str(value)
+        case float() if math.isfinite(value):
+            return repr(value)
+        case _:
+            return None
+
+
+def _refusal(names: list[str]) -> str | None:
+    if not names:
+        return None
+    return f"Not kept, since longer than {MAX_CHARACTERS:,} characters or no scalar: " + ", ".join(
+        names
+    )

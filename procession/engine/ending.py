@@ -1,0 +1,92 @@
+"""The end of an attempt, whatever ended it: what it was leaves, and what follows from that.
+
+A recorded outcome, a lost lease, a worker that stops and a person who force-ends all come through
+here, so a halt, a rollback and the run's own end follow in one way.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from procession.engine.document import (
+    Action,
+    HistoryEntry,
+    HistoryOutcome,
+    Run,
+    Status,
+    Step,
+    at,
+    put,
+    running,
+)
+from procession.engine.halt import halt
+from procession.engine.status import settled
+from procession.engine.workflow import Definition
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """The attempt that is to end."""
+
+    ordinal: int
+    undo: bool
+    action: Action
+
+    def entry(
+        self, outcome: HistoryOutcome, error: str | None, finished_at: datetime
+    ) -> HistoryEntry:
+        """Its history entry, when no answer is known."""
+        return HistoryEntry(
+            ordinal=self.ordinal,
+            undo=self.undo,
+            number=self.action.attempts,
+            outcome=outcome,
+            started_at=self.action.started_at,
+            finished_at=finished_at,
+            error=error,
+        )
+
+
+def in_flight(run: Run) -> InFlight:
+    """The attempt in flight, of a run that has one."""
+    place = running(run)
+    assert place is not None, "nothing is in flight"
+    ordinal, undo = place
+    return InFlight(ordinal, undo, at(run, ordinal, undo=undo))
+
+
+def doubtful(attempt: InFlight, error: str) -> Action:
+    """The action when its attempt may have gone out and only a person may repeat it."""
+    return replace(
+        attempt.action,
+        status=Status.UNKNOWN,
+        in_doubt=True,
+        error=error,
+        response_status=None,
+        duration_ms=None,
+    )
+
+
+def put_back(attempt: InFlight) -> Action:
+    """The action due again at once, though its attempt may have gone out."""
+    return replace(attempt.action, status=Status.PENDING, in_doubt=True)
+
+
+def left(attempt: InFlight, after: Action, run: Run, now: datetime) -> Run:
+    """The run with what the attempt left behind in its place."""
+    after = replace(after, started_at=None, repeatable=False)
+    if after.status is not Status.PENDING:
+        after = replace(after, completed_at=now, body=None)
+    return put(run, attempt.ordinal, after, undo=attempt.undo)
+
+
+def ended(
+    run: Run, definition: Definition, after: Action, entry: HistoryEntry, now: datetime
+) -> Step:
+    """The step once the attempt in flight has left this behind, with all that follows."""
+    run = left(in_flight(run), after, run, now)
+    halted = 0
+    if not entry.undo:
+        run, halted = halt(run, definition, entry.ordinal, now)
+    return Step(run=settled(run, now), history=(entry,), halted=halted)
