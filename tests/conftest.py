@@ -1,1 +1,1 @@
-pytest_plugins = ["fix_postgres"]
+pytest_plugins = ["fix_api", "fix_postgres"]

@@ -1,0 +1,171 @@
+"""Bodies, read strictly: nothing that the database would refuse or that reads in two ways.
+
+A route declares `takes(Shape)` and asks for `Document`: the JSON is decoded before the route runs,
+and `read(Shape, document)` says what is wrong with it once the thing in the path is found.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar, cast
+
+from fastapi import Depends, Request
+from pydantic import BaseModel, ValidationError
+
+from procession.api.problems import faults_of
+from procession.engine.errors import (
+    BodyTooLargeError,
+    Fault,
+    MalformedJsonError,
+    UnsupportedMediaTypeError,
+    ValidationFailedError,
+)
+
+DEEPEST = 64  # objects and lists inside one another; far from where the walk or Postgres would end
+NUL = "holds a NUL, which no text may"
+SURROGATE = "holds half of a surrogate pair"
+
+Shape = TypeVar("Shape", bound=BaseModel)
+Path = tuple[str | int, ...]
+
+
+class _Twice(dict[str, object]):
+    """An object in which a name came twice."""
+
+    name: str = ""
+
+
+def decode(raw: bytes) -> object:
+    """The value of a JSON text. Anything doubtful raises, by the path of where it stands."""
+    try:
+        value: object = json.loads(raw.decode(), object_pairs_hook=_object)
+    except UnicodeDecodeError as error:
+        raise MalformedJsonError(f"Byte {error.start} is not UTF-8.") from None
+    except RecursionError:
+        raise MalformedJsonError("It is nested too deep.") from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        raise MalformedJsonError(f"{error.msg}, at {place}.") from None
+    except ValueError:
+        raise MalformedJsonError("A number has too many digits.") from None
+    faults: list[Fault] = []
+    _look((), {"": value}, faults, 0)
+    if faults:
+        raise ValidationFailedError(faults)
+    return value
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    twice, seen = _Twice(made), set[str]()
+    for name, _ in pairs:
+        if name in seen:
+            twice.name = name
+        seen.add(name)
+    return twice
+
+
+def _look(
+    path: Path, container: dict[str, object] | list[object], faults: list[Fault], depth: int
+) -> None:
+    """Find what may not be kept. The usual item costs a comparison of types."""
+    if depth > DEEPEST:
+        raise MalformedJsonError(f"It is nested deeper than {DEEPEST}.")
+    if isinstance(container, dict):
+        _look_at_names(path, container, faults)
+    for part, item in container.items() if isinstance(container, dict) else enumerate(container):
+        kind = type(item)
+        if kind is str:
+            if flaw := _flaw(cast("str", item)):
+                faults.append(Fault(place((*path, part)), flaw))
+        elif kind is float:
+            if not math.isfinite(cast("float", item)):
+                faults.append(Fault(place((*path, part)), "must be a finite number"))
+        elif isinstance(item, dict | list):
+            inside = cast("dict[str, object] | list[object]", item)
+            _look((*path, part), inside, faults, depth + 1)
+
+
+def _look_at_names(path: Path, item: dict[str, object], faults: list[Fault]) -> None:
+    if isinstance(item, _Twice):
+        name = json.dumps(item.name)
+        raise MalformedJsonError(f"The name {name} comes twice in {place(path)}.")
+    flaws = [flaw for name in item if (flaw := _flaw(name))]
+    faults.extend(Fault(place(path), f"has a name that {flaw}") for flaw in flaws)
+
+
+def _flaw(text: str) -> str | None:
+    if "\0" in text:
+        return NUL
+    if not text.isascii() and any("\ud800" <= one <= "\udfff" for one in text):
+        return SURROGATE
+    return None
+
+
+def place(path: Path) -> str:
+    """A path as answers write it: `actions[0].parameters.Url`."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return "".join(parts).lstrip(".") or "body"  # the body itself is the nameless part
+
+
+def read(shape: type[Shape], document: object) -> Shape:
+    """The document as this shape, or all its faults at once."""
+    try:
+        return shape.model_validate(document)
+    except ValidationError as error:
+        raise ValidationFailedError(faults_of(error.errors(include_url=False))) from None
+
+
+def check(request: Request, limit: int) -> None:
+    """Refuse a body by what the headers say of it, before a byte of it is read."""
+    announced = request.headers.get("content-length", "0")
+    if not announced.isdecimal() or int(announced) > limit:
+        raise BodyTooLargeError(f"At most {limit} bytes are taken.")
+    has_body = int(announced) > 0 or "transfer-encoding" in request.headers
+    if has_body and not _is_json(request):
+        raise UnsupportedMediaTypeError("Send it as application/json.")
+
+
+async def receive(request: Request, limit: int) -> bytes:
+    """The whole body. One that came without being announced is checked like any other."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise BodyTooLargeError(f"At most {limit} bytes are taken.")
+    if body and not _is_json(request):
+        raise UnsupportedMediaTypeError("Send it as application/json.")
+    return bytes(body)
+
+
+def _is_json(request: Request) -> bool:
+    kind, *parameters = request.headers.get("content-type", "").lower().split(";")
+    charset = [one.strip() for one in parameters if one.strip().startswith("charset")]
+    return kind.strip() == "application/json" and all(
+        one.replace(" ", "").replace('"', "") in {"charset=utf-8", "charset=utf8"}
+        for one in charset
+    )
+
+
+DOCUMENT = "procession.document"  # of the request's scope: the decoded body
+SHAPES: dict[str, type[BaseModel]] = {}  # what routes take, by name, for the description
+
+
+def takes(shape: type[BaseModel]) -> dict[str, Any]:
+    """The `openapi_extra` of a route that takes this body; it is read before the route runs."""
+    SHAPES[shape.__name__] = shape
+    schema = {"$ref": f"#/components/schemas/{shape.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def takes_body(openapi_extra: Mapping[str, Any] | None) -> bool:
+    return "requestBody" in (openapi_extra or {})
+
+
+def _document(request: Request) -> object:
+    return request.scope[DOCUMENT]
+
+
+Document = Annotated[object, Depends(_document)]

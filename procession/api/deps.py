@@ -1,0 +1,113 @@
+"""What routes ask for: a connection, the caller, where the request came from, and paging."""
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends, Query, Request
+from pydantic import BeforeValidator
+
+from procession.api.auth import Caller as KnownCaller
+from procession.api.services import CALLER, services_of
+from procession.engine.access import Actor
+from procession.engine.precondition import Precondition
+from procession.queue.audit import By
+from procession.queue.pool import Connection
+
+TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+)
+CORRELATION = re.compile(r"[ -~]{1,128}")
+DIGITS = re.compile(r"[0-9]{1,9}")
+
+
+async def _connection(request: Request) -> AsyncIterator[Connection]:
+    async with services_of(request).pool.connection() as conn:
+        yield conn
+
+
+# "function": the connection goes back before the answer is sent, not when a slow client has read it
+Database = Annotated[Connection, Depends(_connection, scope="function")]
+
+
+def _caller(request: Request) -> KnownCaller:
+    return cast("KnownCaller", request.scope[CALLER])
+
+
+Caller = Annotated[KnownCaller, Depends(_caller)]
+
+
+def _tenant(caller: Caller) -> str:
+    return caller.tenant
+
+
+Tenant = Annotated[str, Depends(_tenant)]
+
+
+def _by(request: Request, caller: Caller) -> By:
+    return By(caller.actor, request.client.host if request.client else None)
+
+
+Author = Annotated[By, Depends(_by)]  # for the audit log
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a request says of where it belongs; kept on the runs that it fires."""
+
+    correlation_id: str | None = None
+    traceparent: str | None = None
+
+
+def _trace(request: Request) -> Trace:
+    """Whatever is not of the right form is left aside, as if it had not been sent."""
+    correlation = request.headers.get("x-correlation-id", "")
+    traceparent = request.headers.get("traceparent", "")
+    return Trace(
+        correlation if CORRELATION.fullmatch(correlation) else None,
+        traceparent if TRACEPARENT.fullmatch(traceparent) else None,
+    )
+
+
+Tracing = Annotated[Trace, Depends(_trace)]
+
+
+def _condition(request: Request) -> Precondition:
+    return Precondition.of(request.headers.get("if-match"), request.headers.get("if-none-match"))
+
+
+IfMatch = Annotated[Precondition, Depends(_condition)]
+
+
+def _digits(value: object) -> object:
+    if isinstance(value, str) and not DIGITS.fullmatch(value):
+        raise ValueError("must be a whole number")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """Which part of a list is asked for."""
+
+    page: int
+    page_size: int
+
+    @property
+    def offset(self) -> int:
+        return (self.page - 1) * self.page_size
+
+
+def _paging(
+    page: Annotated[int, BeforeValidator(_digits), Query(ge=1)] = 1,
+    page_size: Annotated[int, BeforeValidator(_digits), Query(ge=1, le=100, alias="pageSize")] = 50,
+) -> Paging:
+    return Paging(page, page_size)
+
+
+Part = Annotated[Paging, Depends(_paging)]
+
+
+def on_the_wire(actor: Actor) -> dict[str, str]:
+    """An actor as answers and rows show it: without what is only for templates."""
+    return {"kind": actor.kind.value, "id": actor.id, "name": actor.name}

@@ -1,0 +1,171 @@
+"""Refusals on the wire: problem+json for whatever goes wrong, the router's own answers included.
+
+What was sent is never repeated: place and reason of a fault come from the kind of the fault.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import ErrorDetails
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from procession.engine.errors import (
+    DatabaseUnavailableError,
+    Fault,
+    MalformedJsonError,
+    MethodNotAllowedError,
+    NotFoundError,
+    ProcessionError,
+    ValidationFailedError,
+)
+from procession.queue.outage import OUTAGES
+
+MEDIA_TYPE = "application/problem+json"
+MOST_FAULTS = 100  # in one answer: a long list of broken items is no reason for a long answer
+
+REASONS = {
+    "missing": "is required",
+    "string_type": "must be text",
+    "string_pattern_mismatch": "has characters, or a length, that are not allowed here",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "list_type": "must be a list",
+    "uuid_parsing": "must be a UUID",
+    "uuid_type": "must be a UUID",
+    "datetime_type": "must be a time as in RFC 3339, with its zone",
+    "datetime_parsing": "must be a time as in RFC 3339, with its zone",
+    "datetime_from_date_parsing": "must be a time as in RFC 3339, with its zone",
+    "timezone_aware": "must be a time as in RFC 3339, with its zone",
+}
+BOUNDS = {
+    "string_too_short": ("min_length", "must have at least {} characters"),
+    "string_too_long": ("max_length", "must have at most {} characters"),
+    "too_short": ("min_length", "must have at least {} items"),
+    "too_long": ("max_length", "must have at most {} items"),
+    "greater_than_equal": ("ge", "must be at least {}"),
+    "less_than_equal": ("le", "must be at most {}"),
+    "literal_error": ("expected", "must be {}"),
+    "enum": ("expected", "must be {}"),
+}
+
+
+class FaultShape(BaseModel):
+    """One thing wrong with what was sent."""
+
+    name: str
+    reason: str
+
+
+class Problem(BaseModel):
+    """What went wrong. Some codes add a field that says more."""
+
+    model_config = ConfigDict(extra="allow", title="Problem")
+
+    type: str = Field(examples=["urn:procession:problem:entry-not-found"])
+    title: str
+    status: int
+    detail: str | None = None
+    instance: str
+    code: str
+    errors: list[FaultShape] | None = None
+
+
+def answer_to(error: ProcessionError, path: str) -> Response:
+    """The problem as an answer."""
+    content: dict[str, object] = {
+        "type": f"urn:procession:problem:{error.code}",
+        "title": error.title,
+        "status": error.status,
+        "detail": error.detail,
+        "instance": path,
+        "code": error.code,
+        **error.extras,
+    }
+    if isinstance(error, ValidationFailedError):
+        content["detail"] = "What was sent has faults."
+        content["errors"] = [
+            {"name": one.name, "reason": one.reason} for one in error.faults[:MOST_FAULTS]
+        ]
+    return Response(
+        json.dumps(content),  # ASCII, so nothing in a path or a name can spoil the answer
+        error.status,
+        headers={"Cache-Control": "no-store", **error.headers},
+        media_type=MEDIA_TYPE,
+    )
+
+
+def faults_of(errors: Sequence[ErrorDetails], *, skip: int = 0) -> list[Fault]:
+    """Pydantic's findings as ours: the place, without its first `skip` parts, and the reason."""
+    return [Fault(_place(one["loc"][skip:]), _reason(one)) for one in errors]
+
+
+def _place(location: Sequence[int | str]) -> str:
+    place = ""
+    for part in location:
+        if isinstance(part, int):
+            place += f"[{part}]"
+        elif part != "[key]":
+            place += f".{part}" if place else part
+    return place or "body"
+
+
+def _reason(error: ErrorDetails) -> str:
+    kind = error["type"]
+    context = cast("Mapping[str, object]", error.get("ctx", {}))
+    if kind in BOUNDS:
+        key, text = BOUNDS[kind]
+        return text.format(context[key])
+    if kind == "value_error":  # one of our own validators; its text repeats nothing
+        return str(context["error"])
+    return REASONS.get(kind, "is not valid")
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Make every refusal of this application a problem."""
+    app.add_exception_handler(ProcessionError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _unrouted)
+    app.add_exception_handler(ClientDisconnect, _left)
+    app.add_exception_handler(Exception, _broken)
+    for outage in OUTAGES:
+        app.add_exception_handler(outage, _away)
+
+
+def _refused(request: Request, exc: Exception) -> Response:
+    return answer_to(cast("ProcessionError", exc), request.url.path)
+
+
+def _invalid(request: Request, exc: Exception) -> Response:
+    errors = cast("Sequence[ErrorDetails]", cast("RequestValidationError", exc).errors())
+    return answer_to(ValidationFailedError(faults_of(errors, skip=1)), request.url.path)
+
+
+def _unrouted(request: Request, exc: Exception) -> Response:
+    error = cast("HTTPException", exc)
+    if error.status_code != MethodNotAllowedError.status:
+        return answer_to(NotFoundError("route"), request.url.path)
+    answer = answer_to(MethodNotAllowedError(), request.url.path)
+    answer.headers.update(error.headers or {})  # Allow
+    return answer
+
+
+def _left(request: Request, _: Exception) -> Response:
+    return answer_to(MalformedJsonError("The body ended early."), request.url.path)
+
+
+def _away(request: Request, _: Exception) -> Response:
+    return answer_to(DatabaseUnavailableError(), request.url.path)
+
+
+def _broken(request: Request, _: Exception) -> Response:
+    """A defect. The server logs it, since Starlette raises it again once this was sent."""
+    return answer_to(ProcessionError(), request.url.path)

@@ -1,0 +1,77 @@
+"""A route under /api: what must be settled before a byte of the body is read.
+
+The order is the contract's: tenant, capability, size and media type, JSON. A route says what it
+needs by `dependencies=[needs("…")]`, and one that says nothing cannot be made.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, cast
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.params import Depends as Dependency
+from fastapi.routing import APIRoute
+from typing_extensions import override
+
+from procession.api import body
+from procession.api.auth import Caller, enter
+from procession.api.services import CALLER, services_of
+from procession.engine.errors import ForbiddenError
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a route asks of its caller. Found on the route before the body is read."""
+
+    capability: str | None = None
+    above: bool = False  # the route stands above the tenants
+
+    def __call__(self) -> None:
+        """Nothing is left to do once FastAPI gets here."""
+
+
+def needs(capability: str | None) -> Any:  # noqa: ANN401 - as FastAPI types its Depends
+    """Only for callers that hold it; None lets any caller of the tenant in."""
+    return Depends(Need(capability))
+
+
+def above_tenants() -> Any:  # noqa: ANN401 - as FastAPI types its Depends
+    """For a route that names its tenant in the path, or none; it looks at the caller itself."""
+    return Depends(Need(above=True))
+
+
+class Route(APIRoute):
+    """A route with its checks in front."""
+
+    @override
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+        need = _need(self.dependencies)
+        reads = body.takes_body(self.openapi_extra)
+
+        async def checked(request: Request) -> Response:
+            services = services_of(request)
+            caller = cast("Caller", request.scope[CALLER])
+            caller = await enter(request, caller, services.pool, above=need.above)
+            request.scope[CALLER] = caller
+            if need.capability is not None and need.capability not in caller.capabilities:
+                raise ForbiddenError(need.capability)
+            body.check(request, services.max_body_bytes)
+            if reads:
+                raw = await body.receive(request, services.max_body_bytes)
+                request.scope[body.DOCUMENT] = body.decode(raw)
+            return await handler(request)
+
+        return checked
+
+
+def _need(dependencies: list[Dependency]) -> Need:
+    for one in dependencies:
+        if isinstance(one.dependency, Need):
+            return one.dependency
+    raise TypeError("A route under /api says what it needs of its caller.")
+
+
+def api_router(tag: str) -> APIRouter:
+    """The router of one resource."""
+    return APIRouter(prefix="/api", route_class=Route, tags=[tag])

@@ -1,0 +1,29 @@
+"""What the application stands on, as the process that serves it made it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import cast
+
+from fastapi import Request
+
+from procession.queue.pool import Pool
+
+CALLER = "procession.caller"  # of the request's scope: who calls
+
+
+async def _always_ready() -> list[str]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """One for the whole application."""
+
+    pool: Pool
+    control_tokens: tuple[str, ...] = ()
+    max_body_bytes: int = 1_048_576
+    reasons: Callable[[], Awaitable[list[str]]] = _always_ready  # why it is not ready, if it is not
+
+
+def services_of(request: Request) -> Services:
+    return cast("Services", request.app.state.services)

@@ -1,0 +1,76 @@
+"""The common shape of what comes in and what goes out: camelCase, and times that end in Z."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+from procession.api.deps import Paging
+
+Row = TypeVar("Row")
+Item = TypeVar("Item")
+
+
+class Received(BaseModel):
+    """A body. What it does not know it ignores; a value of another type is a fault, never cast."""
+
+    model_config = ConfigDict(alias_generator=to_camel, strict=True, extra="ignore", frozen=True)
+
+
+class Answer(BaseModel):
+    """What a route answers."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid"
+    )
+
+
+def wire_time(moment: datetime) -> str:
+    """RFC 3339 in UTC, with all six digits."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+Time = Annotated[
+    datetime,
+    PlainSerializer(wire_time, return_type=str),
+    Field(json_schema_extra={"format": "date-time"}),
+]
+ReceivedTime = Annotated[AwareDatetime, Field(strict=False)]  # its text is read, unlike others
+
+
+class Who(Answer):
+    """An actor."""
+
+    kind: str
+    id: str
+    name: str
+
+
+class Page(Answer, Generic[Item]):
+    """One part of a list."""
+
+    items: list[Item]
+    page: int
+    page_size: int
+    total_items: int
+    total_pages: int
+    has_next_page: bool
+    has_previous_page: bool
+
+
+def page_of(
+    rows: Sequence[Row], total: int, part: Paging, make: Callable[[Row], Item]
+) -> dict[str, object]:
+    """The fields of a page, for `Page[…](**page_of(…))` and for lists that say more."""
+    pages = -(-total // part.page_size)
+    return {
+        "items": [make(one) for one in rows],
+        "page": part.page,
+        "page_size": part.page_size,
+        "total_items": total,
+        "total_pages": pages,
+        "has_next_page": part.page < pages,
+        "has_previous_page": part.page > 1,
+    }

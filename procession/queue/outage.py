@@ -1,0 +1,16 @@
+"""When the database is the reason: what a caller meets while it is away, or only readable."""
+
+from psycopg import InterfaceError, OperationalError
+from psycopg.errors import ReadOnlySqlTransaction
+from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
+
+# A statement that ran too long, lost a deadlock or found the server going down is an
+# OperationalError too: none of it stored anything, and another try may.
+OUTAGES: tuple[type[Exception], ...] = (
+    OperationalError,
+    InterfaceError,
+    ReadOnlySqlTransaction,
+    PoolTimeout,
+    PoolClosed,
+    TooManyRequests,
+)

@@ -1,0 +1,85 @@
+"""The application in process, and the keys that call it."""
+
+import hashlib
+import secrets
+import string
+
+import httpx2
+import pytest
+
+from procession.api.app import create_app
+from procession.api.services import Services
+
+CONTROL = "control-token-of-the-tests-0123456789"
+SIGNS = string.ascii_letters + string.digits
+
+
+def _text(length):
+    return "".join(secrets.choice(SIGNS) for _ in range(length))
+
+
+async def add_tenant(conn, slug):
+    await conn.execute(
+        "insert into tenant (slug, name) values (%s, %s) on conflict do nothing", (slug, slug)
+    )
+
+
+async def add_key(conn, tenant="default", role="Admin"):
+    """A key of the tenant, as its bearer shows it."""
+    key_id, secret = _text(12), _text(43)
+    await add_tenant(conn, tenant)
+    await conn.execute(
+        "insert into api_key (tenant, id, name, role, secret_digest) values (%s, %s, %s, %s, %s)",
+        (tenant, key_id, f"key of {role}", role, hashlib.sha256(secret.encode()).digest()),
+    )
+    return f"prc_{key_id}_{secret}"
+
+
+@pytest.fixture
+def app(pool):
+    return create_app(Services(pool=pool, control_tokens=(CONTROL,)))
+
+
+@pytest.fixture
+async def client(app):
+    """A caller without a credential."""
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app=app), base_url="http://procession"
+    ) as made:
+        yield made
+
+
+@pytest.fixture
+async def call(app, conn):
+    """Make a client that calls as a role of a tenant: `await call("Viewer", "acme")`."""
+    made = []
+
+    async def caller(role="Admin", tenant="default", **headers):
+        token = await add_key(conn, tenant, role)
+        client = httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=app),
+            base_url="http://procession",
+            headers={"Authorization": f"Bearer {token}", **headers},
+        )
+        made.append(client)
+        return client
+
+    yield caller
+    for one in made:
+        await one.aclose()
+
+
+@pytest.fixture
+async def admin(call):
+    return await call("Admin")
+
+
+@pytest.fixture
+async def control(app):
+    """A holder of the control token, who names tenants itself."""
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app=app),
+        base_url="http://procession",
+        headers={"Authorization": f"Bearer {CONTROL}"},
+    ) as made:
+        yield made
