@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import cast
 
 from fastapi import Request
@@ -16,12 +17,21 @@ async def _always_ready() -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """How long finished runs are kept; None for ever, or as long as nothing removes them."""
+
+    succeeded: timedelta | None = None
+    failed: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
     """One for the whole application."""
 
     pool: Pool
     control_tokens: tuple[str, ...] = ()
     max_body_bytes: int = 1_048_576
+    retention: Retention = Retention()
     reasons: Callable[[], Awaitable[list[str]]] = _always_ready  # why it is not ready, if it is not
 
 
