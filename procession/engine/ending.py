@@ -73,20 +73,17 @@ def put_back(attempt: InFlight) -> Action:
     return replace(attempt.action, status=Status.PENDING, in_doubt=True)
 
 
-def left(attempt: InFlight, after: Action, run: Run, now: datetime) -> Run:
-    """The run with what the attempt left behind in its place."""
+def left(run: Run, entry: HistoryEntry, after: Action) -> Run:
+    """The run with what the attempt of this entry left behind in its place."""
     after = replace(after, started_at=None, repeatable=False)
     if after.status is not Status.PENDING:
-        after = replace(after, completed_at=now, body=None)
-    return put(run, attempt.ordinal, after, undo=attempt.undo)
+        after = replace(after, completed_at=entry.finished_at, body=None)
+    return put(run, entry.ordinal, after, undo=entry.undo)
 
 
-def ended(
-    run: Run, definition: Definition, after: Action, entry: HistoryEntry, now: datetime
-) -> Step:
-    """The step once the attempt in flight has left this behind, with all that follows."""
-    run = left(in_flight(run), after, run, now)
-    halted = 0
+def ended(run: Run, definition: Definition, entry: HistoryEntry, after: Action) -> Step:
+    """The step once the attempt of this entry has left this behind, with all that follows."""
+    run, halted = left(run, entry, after), 0
     if not entry.undo:
-        run, halted = halt(run, definition, entry.ordinal, now)
-    return Step(run=settled(run, now), history=(entry,), halted=halted)
+        run, halted = halt(run, definition, entry.ordinal, entry.finished_at)
+    return Step(run=settled(run, entry.finished_at), history=(entry,), halted=halted)

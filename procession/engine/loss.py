@@ -26,7 +26,7 @@ def lose(run: Run, definition: Definition, *, now: datetime) -> Step:
         after = put_back(attempt)
     said = HistoryOutcome.LOST if again else HistoryOutcome.UNKNOWN
     entry = attempt.entry(said, WENT_AWAY, now)
-    return ended(run, definition, replace(after, lost=losses), entry, now)
+    return ended(run, definition, entry, replace(after, lost=losses))
 
 
 def release(run: Run, definition: Definition, *, now: datetime, started: bool = True) -> Step:
@@ -38,7 +38,7 @@ def release(run: Run, definition: Definition, *, now: datetime, started: bool = 
     again = (attempt.action.repeatable or not started) and run.cancelled_at is None
     after = put_back(attempt) if again else doubtful(attempt, STOPPED)
     said = HistoryOutcome.RELEASED if again else HistoryOutcome.UNKNOWN
-    return ended(run, definition, after, attempt.entry(said, STOPPED, now), now)
+    return ended(run, definition, attempt.entry(said, STOPPED, now), after)
 
 
 def discard(  # noqa: PLR0913 - all that a late attempt is known by

@@ -6,6 +6,14 @@ it so. This is the door; a reader starts with `document`, then `order`, `settle`
 """
 
 from procession.engine.backoff import backoff
+from procession.engine.commands import (
+    WorkflowState,
+    abandon,
+    cancel,
+    force_end,
+    retry,
+    stop,
+)
 from procession.engine.document import (
     DOCUMENT_FORMAT,
     Action,
@@ -26,6 +34,7 @@ from procession.engine.order import due
 from procession.engine.settle import settle, unserved
 from procession.engine.start import claim, start
 from procession.engine.status import status
+from procession.engine.waiting import LiveWorker, Reason, Waiting, waiting
 
 __all__ = [
     "DOCUMENT_FORMAT",
@@ -34,21 +43,31 @@ __all__ = [
     "Due",
     "HistoryEntry",
     "HistoryOutcome",
+    "LiveWorker",
+    "Reason",
     "Refusal",
     "Run",
     "RunStatus",
     "Status",
     "Step",
+    "Waiting",
+    "WorkflowState",
+    "abandon",
     "backoff",
+    "cancel",
     "claim",
     "discard",
     "due",
+    "force_end",
     "is_finished",
     "lose",
     "release",
+    "retry",
     "running",
     "settle",
     "start",
     "status",
+    "stop",
     "unserved",
+    "waiting",
 ]

@@ -49,7 +49,7 @@ def settle(  # noqa: PLR0913 - all that a recorded attempt is known by
         retryable=outcome.retryable if isinstance(outcome, Failed) else None,
         duration_ms=duration_ms,
     )
-    return ended(run, definition, after, entry, now)
+    return ended(run, definition, entry, after)
 
 
 def unserved(run: Run, definition: Definition, *, now: datetime) -> Step:
