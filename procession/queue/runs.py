@@ -8,11 +8,9 @@ from uuid import UUID
 
 from psycopg.rows import class_row, dict_row
 
-from procession.engine.run import RunStatus
+from procession.engine.run import LiveWorker, RunStatus
 from procession.queue.pool import Connection
 from procession.queue.stored_run import READ, StoredRun, stored
-
-MAX_OFFSET = 2**62  # of a page that is far past any end, and still a number to Postgres
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +58,7 @@ class Span:
 
     @property
     def values(self) -> Mapping[str, object]:
-        return {"limit": self.limit, "offset": min(self.offset, MAX_OFFSET)}
+        return {"limit": self.limit, "offset": self.offset}
 
 
 # The ids come from an index alone; only the runs of the page are read.
@@ -128,26 +126,24 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Horizon:
-    """What there is to read behind a place, and the moment up to which it is settled."""
+class Ahead:
+    """How many runs changed behind a place, at a moment of the database's clock."""
 
-    settled_until: datetime
+    now: datetime
     total: int
 
 
-# A write takes its time before it commits: what is younger than this may still be followed by
-# something older. Taken before the page is read.
-HORIZON = """
-    select now() - interval '5 seconds' as settled_until, count(*) as total from run
+AHEAD = """
+    select now() as now, count(*) as total from run
     where tenant = %(tenant)s and (updated_at, id) > (%(at)s, %(after)s) /* filters */
 """
 
 
-async def horizon(conn: Connection, tenant: str, filters: Filters, place: Place) -> Horizon:
-    """How many runs changed behind the place."""
+async def ahead(conn: Connection, tenant: str, filters: Filters, place: Place) -> Ahead:
+    """What there is to read behind the place; asked before it is read."""
     wanted = {"tenant": tenant, **filters.values, **place.values}
-    async with conn.cursor(row_factory=class_row(Horizon)) as cursor:
-        await cursor.execute(narrowed(HORIZON, filters), wanted)
+    async with conn.cursor(row_factory=class_row(Ahead)) as cursor:
+        await cursor.execute(narrowed(AHEAD, filters), wanted)
         row = await cursor.fetchone()
     assert row is not None  # an aggregate without groups is one row
     return row
@@ -176,15 +172,6 @@ async def changed(
         return [stored(row) async for row in cursor]
 
 
-@dataclass(frozen=True, slots=True)
-class LiveWorker:
-    """What a live worker can take, for telling why a run waits."""
-
-    document_format: int
-    action_types: frozenset[str]
-    claims: bool
-
-
 LIVE_WORKERS = """
     select document_format, action_types, claims from worker
     where heartbeat_at > now() - interval '15 seconds'
@@ -195,6 +182,8 @@ async def live_workers(conn: Connection) -> list[LiveWorker]:
     """The workers that serve every tenant."""
     cursor = await conn.execute(LIVE_WORKERS)
     return [
-        LiveWorker(document_format, frozenset(action_types), claims)
+        LiveWorker(
+            document_format=document_format, action_types=frozenset(action_types), claims=claims
+        )
         async for document_format, action_types, claims in cursor
     ]
