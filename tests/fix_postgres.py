@@ -1,12 +1,20 @@
-"""A real Postgres for the tests: one server a test session, one migrated database a test process."""
+"""A real Postgres for the tests: one server a test session, one migrated database a test process.
+
+The server is one of its own in a temporary folder, shared by the processes of pytest-xdist, unless
+PROCESSION_TEST_DATABASE_URL names another.
+"""
 
 import os
+import shutil
+import tempfile
 import uuid
+from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import sql
 
+from procession.app.local import serve
 from procession.queue.migrate import migrate
 from procession.queue.pool import Database, make_pool
 
@@ -16,10 +24,29 @@ def anyio_backend():
     return "asyncio"
 
 
+FOLDER = "PROCESSION_TEST_FOLDER"
+FAST = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=300")
+
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):  # the first process; those of pytest-xdist inherit it
+        os.environ[FOLDER] = tempfile.mkdtemp(prefix="procession-tests-")
+        Path(os.environ[FOLDER]).chmod(0o755)  # as root, the server runs as another user
+
+
+def pytest_unconfigure(config):
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ[FOLDER], ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def postgres_url():
     """The address of a server that the tests may make databases on."""
-    return os.environ["PROCESSION_TEST_DATABASE_URL"]
+    if url := os.environ.get("PROCESSION_TEST_DATABASE_URL"):
+        yield url
+    else:
+        with serve(Path(os.environ[FOLDER]) / "postgres", FAST) as url:
+            yield url
 
 
 @pytest.fixture(scope="session")
