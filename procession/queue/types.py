@@ -1,6 +1,6 @@
 """What the queue hands to the rooms above it: what was claimed, and who is told of what happens."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from procession.engine.content_type import ContentType
 from procession.engine.entry import Entry
-from procession.engine.run import Action, Run
+from procession.engine.run import Action, Run, Step
 from procession.engine.workflow import Definition
 
 
@@ -73,3 +73,64 @@ class Claim:
     def now(self) -> datetime:
         """The database's time, as far as a stopwatch can tell."""
         return self.claimed_at + timedelta(seconds=monotonic() - self.stopwatch)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """These were leased."""
+
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An outcome was written, and this is what it made true."""
+
+    claim: Claim
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """An outcome came after its lease, and changed nothing."""
+
+    claim: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A stopping worker gave an attempt back, or ended it where that may not be."""
+
+    claim: Claim
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    """A lapsed attempt of anybody's was ended."""
+
+    tenant: str
+    run_id: UUID
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The rest of a run was cancelled, since its workflow is switched off."""
+
+    tenant: str
+    run_id: UUID
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A claim was made without an error, whether there was something due or not."""
+
+
+Happened = Claimed | Recorded | Discarded | Released | Rescued | Stopped | Passed
+Tell = Callable[[Happened], None]  # what counts, or a test that waits
+
+
+def nobody(happened: Happened) -> None:
+    """Tell nobody."""

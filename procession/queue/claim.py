@@ -1,0 +1,201 @@
+"""Taking due runs: one statement picks them in tenant turn, leases them and marks their jobs.
+
+A claim never waits for a lock and never takes more than it is asked for. The run's row decides; its
+job is marked, and made where it is missing. What is written is what `engine.run.claim` returns.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from msgspec import json
+
+from procession.engine.content_type import ContentType
+from procession.engine.entry import Entry
+from procession.engine.run import DOCUMENT_FORMAT, Action, Compensation, Run
+from procession.engine.workflow import Definition
+from procession.queue.pool import Connection
+from procession.queue.types import Claim, Event, Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What this worker takes."""
+
+    worker: UUID
+    types: tuple[str, ...]
+    repeatable: tuple[str, ...]  # of the types, those that a second attempt does no harm by
+
+
+# `turn` hops from tenant to tenant along the index, from the one after the last served and round
+# to it again, and no further than the limit of `served` asks for. A tenant's quota is the slots
+# divided by the tenants served, the first ones in turn taking what is left over: so no tenant gets
+# a second slot while another waits for its first, and no row is locked that is not taken.
+CLAIM = """
+    with recursive turn (tenant, due_at, wrapped) as (
+        select %(after)s::text, null::timestamptz, false
+        union all
+        select coalesce(next.tenant, ''), next.due_at, turn.wrapped or next.tenant is null
+        from turn left join lateral (
+            select run.tenant, run.due_at from run
+            where run.due_at is not null and run.tenant > turn.tenant
+            order by run.tenant, run.due_at limit 1
+        ) as next on true
+        where not turn.wrapped or (next.tenant is not null and next.tenant <= %(after)s)
+    ), served as materialized (
+        select turn.tenant, row_number() over () as place from turn
+        where turn.due_at <= now() and exists (
+            select from run join workflow on workflow.tenant = run.tenant
+                                         and workflow.id = run.workflow_id
+            where run.tenant = turn.tenant and run.due_at is not null and run.due_at <= now()
+              and run.executor is null and run.document_format <= %(format)s
+              and run.due_type = any(%(types)s) and workflow.enabled)
+        limit %(slots)s
+    ), head as materialized (
+        select run.tenant, run.id, run.due_ordinal, run.due_undo, run.due_type, served.place,
+               case when run.due_undo then array[run.due_ordinal::text, 'undo']
+                    else array[run.due_ordinal::text] end as path
+        from served cross join lateral (
+            select run.* from run join workflow on workflow.tenant = run.tenant
+                                               and workflow.id = run.workflow_id
+            where run.tenant = served.tenant and run.due_at is not null and run.due_at <= now()
+              and run.executor is null and run.document_format <= %(format)s
+              and run.due_type = any(%(types)s) and workflow.enabled
+              and not exists (select from procrastinate_jobs as job
+                              where job.lock = 'run:' || run.id and job.status = 'doing')
+            order by run.due_at, run.id
+            limit (select (%(slots)s - served.place + count(*)) / count(*) from served as every)
+            for no key update of run skip locked
+        ) as run
+    ), leased as (
+        update run
+        set status = 'Running', version = run.version + 1, updated_at = now(),
+            due_at = null, due_ordinal = null, due_undo = false, due_type = null,
+            lease_token = nextval('lease_token'), lease_until = now() + interval '15 seconds',
+            lease_worker = %(worker)s, no_worker_since = null,
+            actions = jsonb_set(run.actions, head.path,
+                (run.actions #> head.path) - 'next_attempt_at' || jsonb_build_object(
+                    'status', 'Running', 'started_at', now(),
+                    'attempts', coalesce((run.actions #> head.path ->> 'attempts')::int, 0) + 1,
+                    'repeatable', head.due_type = any(%(repeatable)s)))
+        from head
+        where run.tenant = head.tenant and run.id = head.id
+        returning run.*, head.place, head.due_ordinal as ordinal, head.due_undo as undo,
+                  head.due_type as type
+    ), marked as (
+        update procrastinate_jobs as job set status = 'doing' from leased
+        where job.queueing_lock = 'run:' || leased.id and job.status = 'todo'
+        returning job.id, job.queueing_lock
+    ), made as (
+        insert into procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args, status)
+        select tenant, 'attempt', 'run:' || id, 'run:' || id,
+               jsonb_build_object('run', id, 'ordinal', ordinal), 'doing'
+        from leased
+        where not exists (select from procrastinate_jobs as job
+                          where job.queueing_lock = 'run:' || leased.id and job.status = 'todo')
+        returning id, queueing_lock
+    )
+    select tenant.slug, tenant.name, tenant.time_zone, tenant.currency, tenant.site_url,
+           run.id, run.workflow_id, run.workflow_name, run.content_type, run.entry_id, run.trigger,
+           run.event::text, run.depth, run.correlation_id, run.traceparent,
+           used.definition::text, content_type.definition::text, row_to_json(entry)::text,
+           run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
+           run.actions::text, run.outputs::text,
+           run.version, run.ordinal, run.undo, run.type, run.lease_token,
+           coalesce(marked.id, made.id, -run.lease_token), now()
+    from leased as run
+    join tenant on tenant.slug = run.tenant
+    join workflow_version as used
+      on used.tenant = run.tenant and used.workflow_id = run.workflow_id
+     and used.version = run.workflow_version
+    left join entry on entry.tenant = run.tenant and entry.content_type = run.content_type
+                   and entry.id = run.entry_id
+    left join content_type on content_type.tenant = run.tenant
+                          and content_type.name = run.content_type
+    left join marked on marked.queueing_lock = 'run:' || run.id
+    left join made on made.queueing_lock = 'run:' || run.id
+    order by run.place, run.created_at, run.id
+"""
+
+
+async def claim(conn: Connection, wanted: Wanted, slots: int, after: str = "") -> list[Claim]:
+    """Lease as many due runs as there are slots, from the tenant after this one on."""
+    cursor = await conn.execute(
+        CLAIM,
+        {
+            "after": after,
+            "slots": slots,
+            "worker": wanted.worker,
+            "types": list(wanted.types),
+            "repeatable": list(wanted.repeatable),
+            "format": DOCUMENT_FORMAT,
+        },
+    )
+    return [_claimed(row) for row in await cursor.fetchall()]
+
+
+_actions = json.Decoder(tuple[Action, ...]).decode
+_outputs = json.Decoder(dict[int, dict[str, str]]).decode
+_event = json.Decoder(Event).decode
+_entry = json.Decoder(Entry).decode
+# The same few texts come with every claim of a workflow; a long one is decoded each time, so that
+# what is kept stays small.
+LONGEST_KEPT = 32_768
+_definition = json.Decoder(Definition).decode
+_content_type = json.Decoder(ContentType).decode
+_definition_kept = lru_cache(maxsize=256)(_definition)
+_content_type_kept = lru_cache(maxsize=256)(_content_type)
+
+
+def definition_of(text: str) -> Definition:
+    """The definition that this is the text of."""
+    return _definition_kept(text) if len(text) <= LONGEST_KEPT else _definition(text)
+
+
+def content_type_of(text: str | None) -> ContentType | None:
+    """The content type that this is the text of."""
+    if text is None:
+        return None
+    return _content_type_kept(text) if len(text) <= LONGEST_KEPT else _content_type(text)
+
+
+def run_of(columns: Iterable[Any]) -> Run:
+    """The run of these columns: four times, compensation, actions and outputs."""
+    created_at, cancelled_at, abandoned_at, compensation, actions, outputs = columns
+    return Run(
+        created_at=created_at,
+        cancelled_at=cancelled_at,
+        abandoned_at=abandoned_at,
+        compensation=Compensation(compensation) if compensation else None,
+        actions=_actions(actions),
+        outputs=_outputs(outputs),
+    )
+
+
+def _claimed(row: tuple[Any, ...]) -> Claim:
+    return Claim(
+        tenant=Tenant(slug=row[0], name=row[1], time_zone=row[2], currency=row[3], site_url=row[4]),
+        id=row[5],
+        workflow_id=row[6],
+        workflow_name=row[7],
+        content_type=row[8],
+        entry_id=row[9],
+        trigger=row[10],
+        event=_event(row[11]),
+        depth=row[12],
+        correlation_id=row[13],
+        traceparent=row[14],
+        definition=definition_of(row[15]),
+        defined=content_type_of(row[16]),
+        entry=None if row[17] is None else _entry(row[17]),
+        run=run_of(row[18:24]),
+        version=row[24],
+        ordinal=row[25],
+        undo=row[26],
+        type=row[27],
+        token=row[28],
+        job_id=row[29],
+        claimed_at=row[30],
+    )
