@@ -1,1 +1,1 @@
-pytest_plugins = ["fix_api", "fix_postgres"]
+pytest_plugins = ["fix_api", "fix_postgres", "fix_queue", "fix_runs"]

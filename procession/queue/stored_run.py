@@ -110,7 +110,7 @@ READ = """
 def stored(row: DictRow) -> StoredRun:
     """The run of a row of READ."""
     documents = {name: msgspec.json.decode(row[name]) for name in DOCUMENTS}
-    return msgspec.convert(row | documents, StoredRun)
+    return msgspec.convert(row | documents, StoredRun, str_keys=True)
 
 
 ONE = READ.replace("/* which */", "and run.id = %(id)s")
