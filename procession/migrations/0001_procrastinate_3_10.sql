@@ -1,3 +1,4 @@
+-- oldest release: 0.1.0
 -- The schema of Procrastinate 3.10.0, as its package carries it; a test compares the two.
 -- Procrastinate Schema
 

@@ -1,3 +1,4 @@
+-- oldest release: 0.1.0
 -- What Procession keeps: whose it is, what changed, what should follow, and what came of it.
 -- A table that belongs to a tenant leads its keys with the tenant.
 
