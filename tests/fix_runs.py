@@ -11,7 +11,7 @@ from psycopg.types.json import Json, Jsonb
 from procession.engine.run import Action, Run, RunStatus, due, running, status
 from procession.engine.workflow import ActionDefinition, Definition
 
-EPOCH = datetime(2026, 11, 30, 8, tzinfo=UTC)
+EPOCH = datetime(2020, 11, 30, 8, tzinfo=UTC)
 WEBHOOKS = Definition(
     name="Announce article",
     trigger_content_types=("Article",),

@@ -10,7 +10,9 @@ from uuid import UUID
 
 from pydantic import Field
 
+from procession.api.deps import on_the_wire
 from procession.api.shapes import Answer, Time, Who
+from procession.engine.access import Actor
 from procession.engine.run import (
     Action,
     Compensation,
@@ -132,7 +134,7 @@ def run_view(stored: StoredRun, workers: Sequence[LiveWorker]) -> RunView:
         waiting=waiting_view(stored, workers),
         depth=stored.depth,
         executor=stored.executor,
-        started_by=None if stored.started_by is None else Who(**stored.started_by),
+        started_by=who(stored.started_by),
         correlation_id=stored.correlation_id,
         created_at=stored.created_at,
         updated_at=stored.updated_at,
@@ -145,6 +147,10 @@ def run_view(stored: StoredRun, workers: Sequence[LiveWorker]) -> RunView:
             for ordinal, action in enumerate(stored.actions)
         ],
     )
+
+
+def who(actor: Actor | None) -> Who | None:
+    return None if actor is None else Who.model_validate(on_the_wire(actor))
 
 
 def waiting_view(stored: StoredRun, workers: Sequence[LiveWorker]) -> Waiting | None:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 from psycopg.rows import DictRow, dict_row
 
+from procession.engine.access import Actor
 from procession.engine.run import Action, Compensation, HistoryOutcome, Run, RunStatus
 from procession.engine.workflow import Definition
 from procession.queue.pool import Connection
@@ -47,7 +48,7 @@ class StoredRun(Struct, frozen=True, kw_only=True):
     compensation: Compensation | None
     depth: int
     executor: str | None
-    started_by: dict[str, str] | None
+    started_by: Actor | None
     correlation_id: str | None
     created_at: datetime
     updated_at: datetime
