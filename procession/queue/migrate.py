@@ -7,7 +7,9 @@ changed again: its checksum is kept too.
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, LiteralString, cast
@@ -55,7 +57,8 @@ def _header(sql: str, name: str, default: str | None = None) -> str:
     return found[1] if found else str(default)
 
 
-def migrations() -> list[Migration]:
+@cache
+def migrations() -> tuple[Migration, ...]:
     """The files of this release, in order."""
     named = [
         (match, file)
@@ -63,7 +66,7 @@ def migrations() -> list[Migration]:
         if (match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name))
     ]
     found = [Migration(int(name[1]), name[2], file.read_text("utf-8")) for name, file in named]
-    return sorted(found, key=lambda one: one.version)
+    return tuple(sorted(found, key=lambda one: one.version))
 
 
 APPLIED = "select version, name, checksum, oldest_release from schema_migration order by version"
@@ -136,7 +139,7 @@ async def unusable(conn: AsyncConnection[Any]) -> str | None:
     return too_old(applied, ours) or changed(applied, ours) or too_new(applied, ours)
 
 
-def too_old(applied: list[Applied], ours: list[Migration]) -> str | None:
+def too_old(applied: Sequence[Applied], ours: Sequence[Migration]) -> str | None:
     done = {one.version for one in applied}
     missing = [f"{one.version:04}_{one.name}" for one in ours if one.version not in done]
     if not missing:
@@ -144,7 +147,7 @@ def too_old(applied: list[Applied], ours: list[Migration]) -> str | None:
     return f"The schema lacks {', '.join(missing)}. Run `procession migrate`."
 
 
-def changed(applied: list[Applied], ours: list[Migration]) -> str | None:
+def changed(applied: Sequence[Applied], ours: Sequence[Migration]) -> str | None:
     checksums = {one.version: one.checksum for one in ours}
     for one in applied:
         if checksums.get(one.version, one.checksum) != one.checksum:
@@ -152,7 +155,7 @@ def changed(applied: list[Applied], ours: list[Migration]) -> str | None:
     return None
 
 
-def too_new(applied: list[Applied], ours: list[Migration]) -> str | None:
+def too_new(applied: Sequence[Applied], ours: Sequence[Migration]) -> str | None:
     """Why the schema is one of a later release that leaves this one behind."""
     newest, release = ours[-1].version, version("procession")
     for one in applied:

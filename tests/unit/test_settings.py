@@ -93,6 +93,7 @@ def test_a_value_out_of_range_is_refused_with_its_name_and_what_it_takes(
         ("DATABASE_URL", "mysql://ann:hunter2@db/app"),
         ("DATABASE_URL", "postgresql://ann:hunter2@db/app?nonsense=1"),
         ("CONTROL_TOKEN", "short-hunter2"),
+        ("CONTROL_TOKEN", "hunter2-ünsendbar" * 4),
         ("CONTROL_TOKEN", f"{'a' * 32},{'b' * 32},hunter2{'c' * 32}"),
         ("SECRETS__KEYS", "a:hunter2"),
         ("SECRETS__KEYS", f"a:{KEY},a:{KEY}"),

@@ -1,0 +1,56 @@
+"""Whether a process lives, and why it is not ready."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from procession.app.server import Address, listening
+from procession.queue.migrate import unusable
+from procession.queue.outage import OUTAGES
+from procession.queue.pool import Pool
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 2.0  # seconds for the database to answer
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The two routes, on top of what a process says of itself."""
+
+    reasons: Callable[[], Awaitable[list[str]]]
+
+    async def live(self, _: Request) -> JSONResponse:
+        return JSONResponse({"status": "live"})
+
+    async def ready(self, _: Request) -> JSONResponse:
+        if reasons := await self.reasons():
+            return JSONResponse({"status": "not-ready", "reasons": reasons}, status_code=503)
+        return JSONResponse({"status": "ready"})
+
+    def routes(self) -> list[Route]:
+        return [Route("/health/live", self.live), Route("/health/ready", self.ready)]
+
+
+@asynccontextmanager
+async def serve_health(host: str, port: int, health: Health) -> AsyncGenerator[Address]:
+    """Answer for a process that serves nothing else."""
+    app = Starlette(routes=health.routes())
+    async with listening(app, Address(host, port), grace=1) as address:
+        yield address
+
+
+async def of_database(pool: Pool) -> list[str]:
+    """`database` when it has not answered in time, `schema` when it is not one for this release."""
+    try:
+        async with asyncio.timeout(PATIENCE), pool.connection(PATIENCE) as conn:
+            return ["schema"] if await unusable(conn) else []
+    except (TimeoutError, *OUTAGES):
+        return ["database"]

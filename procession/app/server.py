@@ -1,0 +1,88 @@
+"""Serving an ASGI application for as long as a block lasts.
+
+uvicorn's own signal handling raises the signal again once it has served, and what should follow
+would not: here whoever serves decides when to stop. The address is bound before the server is made,
+so that one in use is an error with a name and not an exit of uvicorn's.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp
+from typing_extensions import override
+from uvicorn import Config, Server
+
+
+class ListenError(Exception):
+    """The address cannot be listened on. The message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen; port 0 for any that is free."""
+
+    host: str
+    port: int
+
+
+class QuietServer(Server):
+    """uvicorn, which leaves signals alone and says when it serves."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+
+@asynccontextmanager
+async def listening(app: ASGIApp, address: Address, grace: int) -> AsyncGenerator[Address]:
+    """Serve while the block lasts; then let requests end for `grace` seconds. Yields where."""
+    with _bound(address) as bound:
+        config = Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=grace,
+        )
+        server = QuietServer(config)
+        serving = asyncio.create_task(server.serve(sockets=[bound]))
+        try:
+            up = asyncio.create_task(server.up.wait())
+            await asyncio.wait({serving, up}, return_when=asyncio.FIRST_COMPLETED)
+            up.cancel()
+            yield Address(address.host, bound.getsockname()[1])
+        finally:
+            server.should_exit = True
+            await serving
+
+
+@contextmanager
+def _bound(address: Address) -> Generator[socket.socket]:
+    six = ":" in address.host
+    family = socket.AF_INET6 if six else socket.AF_INET
+    both = six and socket.has_dualstack_ipv6()
+    try:
+        bound = socket.create_server(
+            (address.host, address.port), family=family, backlog=2048, dualstack_ipv6=both
+        )
+    except OSError as error:
+        what = f"{address.host} port {address.port}"
+        raise ListenError(f"Cannot listen on {what}: {error.strerror}.") from None
+    with bound:
+        yield bound

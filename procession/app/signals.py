@@ -1,0 +1,27 @@
+"""Being asked to stop: politely the first time, at once the second."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+STOPS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def on_stop(first: Callable[[], None], second: Callable[[], None]) -> Generator[None]:
+    """Call `first` when a stop is asked for, and `second` when it is asked for again."""
+    loop, asked = asyncio.get_running_loop(), 0
+
+    def ask() -> None:
+        nonlocal asked
+        asked += 1
+        (first if asked == 1 else second)()
+
+    for one in STOPS:
+        loop.add_signal_handler(one, ask)
+    try:
+        yield
+    finally:
+        for one in STOPS:
+            loop.remove_signal_handler(one)
