@@ -77,6 +77,8 @@ create table workflow (
     primary key (tenant, id)
 );
 
+-- The keeper: the rest of their runs is cancelled.
+create index workflow_switched_off on workflow (tenant, id) where not enabled;
 create index workflow_by_name on workflow (tenant, name, id) where deleted_at is null;
 
 -- Immutable: a save writes the next one, and a run reads the one that it was queued with.
@@ -261,3 +263,8 @@ create trigger procrastinate_trigger_scheduled_events_v1
     after update or insert on procrastinate_jobs
     for each row when (new.scheduled_at is not null and new.status = 'todo' and new.task_name <> 'attempt')
     execute procedure procrastinate_trigger_function_scheduled_events_v1();
+drop trigger procrastinate_trigger_delete_jobs_v1 on procrastinate_jobs;
+create trigger procrastinate_trigger_delete_jobs_v1
+    before delete on procrastinate_jobs
+    for each row when (old.task_name <> 'attempt')
+    execute procedure procrastinate_unlink_periodic_defers_v1();

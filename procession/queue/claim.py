@@ -33,6 +33,8 @@ class Wanted:
 # to it again, and no further than the limit of `served` asks for. A tenant's quota is the slots
 # divided by the tenants served, the first ones in turn taking what is left over: so no tenant gets
 # a second slot while another waits for its first, and no row is locked that is not taken.
+# Subselects where a join or an exists would do: those are turned around, to read every workflow of
+# a tenant, or all jobs in doing with what vacuum has not removed of them.
 CLAIM = """
     with recursive turn (tenant, due_at, wrapped) as (
         select %(after)s::text, null::timestamptz, false
@@ -45,26 +47,32 @@ CLAIM = """
         ) as next on true
         where not turn.wrapped or (next.tenant is not null and next.tenant <= %(after)s)
     ), served as materialized (
-        select turn.tenant, row_number() over () as place from turn
-        where turn.due_at <= now() and exists (
-            select from run join workflow on workflow.tenant = run.tenant
-                                         and workflow.id = run.workflow_id
+        select turn.tenant, row_number() over () as place
+        from turn cross join lateral (
+            select from run
             where run.tenant = turn.tenant and run.due_at is not null and run.due_at <= now()
               and run.executor is null and run.document_format <= %(format)s
-              and run.due_type = any(%(types)s) and workflow.enabled)
+              and run.due_type = any(%(types)s)
+              and (select enabled from workflow
+                   where workflow.tenant = run.tenant and workflow.id = run.workflow_id)
+            limit 1
+        ) as something
+        where turn.due_at <= now()
         limit %(slots)s
     ), head as materialized (
-        select run.tenant, run.id, run.due_ordinal, run.due_undo, run.due_type, served.place,
+        select run.tenant, run.id, 'run:' || run.id as lock, run.due_ordinal, run.due_undo,
+               run.due_type, served.place,
                case when run.due_undo then array[run.due_ordinal::text, 'undo']
                     else array[run.due_ordinal::text] end as path
         from served cross join lateral (
-            select run.* from run join workflow on workflow.tenant = run.tenant
-                                               and workflow.id = run.workflow_id
+            select run.* from run
             where run.tenant = served.tenant and run.due_at is not null and run.due_at <= now()
               and run.executor is null and run.document_format <= %(format)s
-              and run.due_type = any(%(types)s) and workflow.enabled
-              and not exists (select from procrastinate_jobs as job
-                              where job.lock = 'run:' || run.id and job.status = 'doing')
+              and run.due_type = any(%(types)s)
+              and (select enabled from workflow
+                   where workflow.tenant = run.tenant and workflow.id = run.workflow_id)
+              and (select job.id from procrastinate_jobs as job
+                   where job.lock = 'run:' || run.id and job.status = 'doing') is null
             order by run.due_at, run.id
             limit (select (%(slots)s - served.place + count(*)) / count(*) from served as every)
             for no key update of run skip locked
@@ -82,20 +90,18 @@ CLAIM = """
                     'repeatable', head.due_type = any(%(repeatable)s)))
         from head
         where run.tenant = head.tenant and run.id = head.id
-        returning run.*, head.place, head.due_ordinal as ordinal, head.due_undo as undo,
-                  head.due_type as type
+        returning run.*, head.place, head.lock, head.due_ordinal as ordinal,
+                  head.due_undo as undo, head.due_type as type
     ), marked as (
         update procrastinate_jobs as job set status = 'doing' from leased
-        where job.queueing_lock = 'run:' || leased.id and job.status = 'todo'
-        returning job.id, job.queueing_lock
+        where job.queueing_lock = leased.lock and job.status = 'todo'
     ), made as (
         insert into procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args, status)
-        select tenant, 'attempt', 'run:' || id, 'run:' || id,
-               jsonb_build_object('run', id, 'ordinal', ordinal), 'doing'
+        select tenant, 'attempt', lock, lock, jsonb_build_object('run', id, 'ordinal', ordinal),
+               'doing'
         from leased
         where not exists (select from procrastinate_jobs as job
-                          where job.queueing_lock = 'run:' || leased.id and job.status = 'todo')
-        returning id, queueing_lock
+                          where job.queueing_lock = leased.lock and job.status = 'todo')
     )
     select tenant.slug, tenant.name, tenant.time_zone, tenant.currency, tenant.site_url,
            run.id, run.workflow_id, run.workflow_name, run.content_type, run.entry_id, run.trigger,
@@ -103,8 +109,7 @@ CLAIM = """
            used.definition::text, content_type.definition::text, row_to_json(entry)::text,
            run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
            run.actions::text, run.outputs::text,
-           run.version, run.ordinal, run.undo, run.type, run.lease_token,
-           coalesce(marked.id, made.id, -run.lease_token), now()
+           run.version, run.ordinal, run.undo, run.type, run.lease_token, now()
     from leased as run
     join tenant on tenant.slug = run.tenant
     join workflow_version as used
@@ -114,8 +119,6 @@ CLAIM = """
                    and entry.id = run.entry_id
     left join content_type on content_type.tenant = run.tenant
                           and content_type.name = run.content_type
-    left join marked on marked.queueing_lock = 'run:' || run.id
-    left join made on made.queueing_lock = 'run:' || run.id
     order by run.place, run.created_at, run.id
 """
 
@@ -196,6 +199,5 @@ def _claimed(row: tuple[Any, ...]) -> Claim:
         undo=row[26],
         type=row[27],
         token=row[28],
-        job_id=row[29],
-        claimed_at=row[30],
+        claimed_at=row[29],
     )

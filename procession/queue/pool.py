@@ -11,6 +11,14 @@ from psycopg_pool import AsyncConnectionPool
 Connection = AsyncConnection[TupleRow]
 Pool = AsyncConnectionPool[Connection]
 
+# A worker prepares its statements when a table is small, and Postgres keeps to such a plan until
+# it next looks at the table, a minute of seconds-long scans after a burst of work. Whatever the
+# size, each of them is a short walk along indexes.
+INDEXES = (
+    " -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off"
+    " -c random_page_cost=1.1 -c jit=off"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Database:
@@ -22,6 +30,7 @@ class Database:
     pool_max: int = 12
     connect_timeout: int = 10
     statement_timeout: int = 30
+    prefer_indexes: bool = False  # of a worker: see INDEXES
 
     @property
     def conninfo(self) -> str:
@@ -29,6 +38,7 @@ class Database:
         options = (
             f"-c search_path={self.schema} -c timezone=UTC "
             f"-c statement_timeout={self.statement_timeout}s"
+            f"{INDEXES if self.prefer_indexes else ''}"
         )
         return make_conninfo(
             self.url,

@@ -135,6 +135,7 @@ SAVE = """
             due_attempt integer, actions jsonb, outputs jsonb, ordinal integer, undo boolean,
             number integer, outcome text, started_at timestamptz, finished_at timestamptz,
             response_status integer, error text, retryable boolean, duration_ms integer)
+        limit 20
     ), saved as (
         update run
         set version = run.version + 1, updated_at = clock_timestamp(), status = step.status,
@@ -186,6 +187,7 @@ SAVE = """
     select id from saved
 """
 
+AT_ONCE = 20  # rows of one statement; its limit says so to the planner, who would guess a hundred
 encode = json.Encoder().encode
 
 
@@ -196,6 +198,7 @@ def rows_of(encoded: list[bytes]) -> dict[str, str]:
 
 async def save(conn: Connection, encoded: list[bytes]) -> set[UUID]:
     """Write these rows, each as `encode` gave it, and return the ids of those that were written."""
+    assert len(encoded) <= AT_ONCE, "the statement reads no more"
     cursor = await conn.execute(SAVE, rows_of(encoded))
     return {id_ for (id_,) in await cursor.fetchall()}
 

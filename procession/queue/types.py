@@ -56,7 +56,6 @@ class Claim:
     undo: bool
     type: str
     token: int
-    job_id: int
     claimed_at: datetime  # by the database's clock
     stopwatch: float = field(default_factory=monotonic)
 

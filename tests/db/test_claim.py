@@ -185,7 +185,7 @@ async def test_a_missing_job_is_made_by_the_claim(conn, make):
 
     taken = await claim(conn, WANTED, 5)
 
-    assert all(one.job_id > 0 for one in taken)
+    assert len(taken) == 2
     assert await jobs_that_differ(conn) == []
 
 
