@@ -17,6 +17,9 @@ UNPUBLISHED = "Unpublished"
 TRANSITION = "transition:"  # before the name of a transition, as the content type declares it
 
 
+Reference = tuple[str, str]  # to an entry: its content type and id
+
+
 class Entry(Struct, frozen=True, kw_only=True):
     id: str
     content_type: str
@@ -99,14 +102,14 @@ def fits(field: Field, value: object) -> bool:
     return value is None or _FITS[field.type](value)
 
 
-def references_of(value: object) -> tuple[tuple[str, str], ...] | None:
+def references_of(value: object) -> tuple[Reference, ...] | None:
     """The entries that a value refers to, one or several; None when it is no reference."""
     several = cast("list[object]", value) if isinstance(value, list) else [value]
     found = [reference_of(one) for one in several]
     return None if None in found else tuple(one for one in found if one)
 
 
-def reference_of(value: object) -> tuple[str, str] | None:
+def reference_of(value: object) -> Reference | None:
     """The content type and id that a value refers to, if it is a reference."""
     match value:
         case {"contentType": str(content_type), "id": str(id_)}:
