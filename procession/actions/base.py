@@ -1,0 +1,97 @@
+"""What an action is made of, as packages outside see it.
+
+One object of an action's class serves every attempt of a process, so it keeps nothing of an attempt
+in itself. What an attempt knows is its context; what it says is one of the four outcomes.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar
+from uuid import UUID
+
+from procession.engine.access import Actor
+from procession.engine.catalogue import Parameter
+from procession.engine.content_type import ContentType
+from procession.engine.entry import Entry, Stub
+from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
+from procession.outbound.http import TenantClient
+
+__all__ = [
+    "Action",
+    "Context",
+    "Event",
+    "Failed",
+    "Kept",
+    "Outcome",
+    "Parameter",
+    "Skipped",
+    "Stub",
+    "Succeeded",
+    "Tenant",
+    "Unknown",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """Whose run it is."""
+
+    slug: str
+    name: str = ""
+    time_zone: str = "UTC"
+    currency: str = "USD"
+    site_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What fired the run: who did it, when, and by which transition if it was one."""
+
+    actor: Actor | None = None
+    at: datetime | None = None
+    transition: str | None = None
+
+
+@dataclass(slots=True)
+class Kept:
+    """What every attempt of one action must repeat to the byte; filled by the first."""
+
+    body: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What an attempt knows."""
+
+    tenant: Tenant
+    run_id: UUID
+    workflow_id: UUID
+    workflow_name: str
+    trigger: str
+    ordinal: int
+    attempt: int
+    idempotency_key: str
+    entry: Entry | Stub
+    http: TenantClient
+    content_type: ContentType | None = None
+    event: Event = field(default_factory=Event)
+    compensation_of: int | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+    kept: Kept = field(default_factory=Kept)
+
+
+class Action:
+    """One type of action. A plain `def perform` runs in a thread of its own."""
+
+    parameters: ClassVar[tuple[Parameter, ...]] = ()
+    outputs: ClassVar[tuple[str, ...]] = ()
+    # True asks the author to use the idempotency key; it may be a method of the parameters
+    repeatable: ClassVar[bool] | Callable[[Mapping[str, str]], bool] = False
+
+    def perform(
+        self, context: Context, parameters: Mapping[str, str]
+    ) -> Outcome | Awaitable[Outcome]:
+        """Do it once, and say what came of it."""
+        raise NotImplementedError

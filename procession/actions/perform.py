@@ -1,0 +1,176 @@
+"""One attempt, from what was claimed to an outcome.
+
+Whatever an action does ends here as one of the four outcomes: what it raises, how long it takes,
+what it returns. Nothing that an action says is kept before it is redacted. A cancellation from
+outside (a stopping worker, a lost lease) is the one thing that goes on.
+"""
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import replace
+from datetime import timedelta
+from time import monotonic
+from typing import TypeVar, cast
+
+from procession.actions.attempt import Attempt, Performed
+from procession.actions.base import Action, Context, Kept
+from procession.actions.parameters import UnrenderedError, parameters_of
+from procession.actions.registry import Registry
+from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
+from procession.engine.redaction import redact
+from procession.outbound.faults import AddressRefused, BreakerOpen
+from procession.outbound.http import Client
+
+__all__ = ["Attempt", "Performed", "perform"]
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+GRACE = timedelta(seconds=10)  # for an action to end once it is cancelled; then it is left behind
+GONE = "The entry no longer exists."
+LIMIT = "The action did not end within the attempt limit."
+CUT_OFF = "The action was cancelled from within."
+LARGEST_STATUS = 999
+
+_left_behind = set[asyncio.Task[object]]()  # a task that nothing refers to may vanish half done
+
+
+async def perform(
+    registry: Registry, attempt: Attempt, *, client: Client, limit: timedelta
+) -> Performed:
+    """Perform the action, or its undo, once."""
+    began, kept = monotonic(), Kept(attempt.body)
+    outcome = await _outcome(registry, attempt, attempt.context(client, kept), limit)
+    return Performed(_clean(outcome), round((monotonic() - began) * 1000), kept.body)
+
+
+async def _outcome(
+    registry: Registry, attempt: Attempt, context: Context, limit: timedelta
+) -> Outcome:
+    if attempt.vanished:
+        return Skipped(GONE)
+    definition = attempt.action
+    action = registry.get(definition.type)
+    if action is None:
+        return Failed(f"No worker here serves the type {definition.type}.", retryable=True)
+    try:
+        parameters = parameters_of(attempt, registry.kind(definition.type))
+    except UnrenderedError as error:
+        return Failed(str(error), retryable=error.retryable)
+    blocking = registry.is_blocking(definition.type)
+    act = _act(action, context, parameters, blocking=blocking)
+    return await _ended(asyncio.create_task(act), limit)
+
+
+async def _act(
+    action: Action, context: Context, parameters: Mapping[str, str], *, blocking: bool
+) -> object:
+    try:
+        if blocking:
+            said = await _in_thread(lambda: action.perform(context, parameters))
+        else:
+            said = action.perform(context, parameters)
+        return await said if inspect.isawaitable(said) else said
+    except SystemExit as error:  # would end the worker
+        return Failed(type(error).__name__, retryable=True)
+
+
+async def _in_thread(work: Callable[[], object]) -> object:
+    """What a blocking function returns. The thread is a daemon: one that hangs holds up no exit."""
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+    context = copy_context()
+
+    def run() -> None:
+        said = caught(lambda: context.run(work))
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            loop.call_soon_threadsafe(tell, said)
+
+    def tell(said: tuple[object, BaseException | None]) -> None:
+        if not ended.done():  # it was left behind
+            ended.set_result(said)
+
+    threading.Thread(target=run, name="action", daemon=True).start()
+    result, error = await ended
+    if error is not None:
+        raise error
+    return result
+
+
+def caught(work: Callable[[], T]) -> tuple[T | None, BaseException | None]:
+    """What the code of others returned or raised."""
+    try:
+        return work(), None
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  the one place
+        return None, error
+
+
+async def _ended(doing: asyncio.Task[object], limit: timedelta) -> Outcome:
+    """What came of a task that performs an action, once it ended or had its time."""
+    try:
+        await asyncio.wait({doing}, timeout=limit.total_seconds())
+    except asyncio.CancelledError:
+        await _cancel(doing)
+        raise
+    if not doing.done():
+        await _cancel(doing)
+        return Unknown(LIMIT)
+    if doing.cancelled():
+        return Unknown(CUT_OFF)
+    error = doing.exception()
+    return _said(doing.result()) if error is None else _classified(error)
+
+
+async def _cancel(doing: asyncio.Task[object]) -> None:
+    """Cancel it and wait a while; one that goes on all the same is left behind."""
+    _left_behind.add(doing)
+    doing.add_done_callback(_forget)
+    doing.cancel()
+    _, going_on = await asyncio.wait({doing}, timeout=GRACE.total_seconds())
+    if going_on:
+        log.warning("An action that was cancelled goes on, and is left behind")
+
+
+def _forget(doing: asyncio.Task[object]) -> None:
+    _left_behind.discard(doing)
+    if not doing.cancelled():
+        doing.exception()  # looked at, or asyncio complains of one that nobody saw
+
+
+def _said(result: object) -> Outcome:
+    if isinstance(result, Outcome):
+        return result
+    return Unknown(f"The action returned {type(result).__name__}, which is no outcome.")
+
+
+def _classified(error: BaseException) -> Outcome:
+    if isinstance(error, AddressRefused):
+        return Failed(str(error))
+    if isinstance(error, BreakerOpen):
+        return Failed(str(error), retryable=True)
+    if _is_timeout(error):
+        return Unknown(type(error).__name__)
+    return Failed(type(error).__name__, retryable=True)
+
+
+def _is_timeout(error: BaseException) -> bool:
+    """Whether it says that time ran out, in whatever library's words."""
+    if isinstance(error, BaseExceptionGroup):
+        several = cast("BaseExceptionGroup[BaseException]", error)
+        return any(_is_timeout(one) for one in several.exceptions)
+    return any("timeout" in one.__name__.lower() for one in type(error).__mro__)
+
+
+def _clean(outcome: Outcome) -> Outcome:
+    """The outcome as it may be kept: redacted, and of the types that it says."""
+    status, error = outcome.response_status, outcome.error
+    status = status if isinstance(status, int) and 0 <= status <= LARGEST_STATUS else None
+    if isinstance(outcome, Succeeded) and error is None:
+        return replace(outcome, response_status=status)
+    text = redact(error if isinstance(error, str) else type(error).__name__)
+    return replace(outcome, error=text, response_status=status)

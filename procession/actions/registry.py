@@ -1,0 +1,61 @@
+"""The action types that this process serves, each with the one object that performs it."""
+
+import inspect
+from collections.abc import Mapping
+
+from procession.actions.base import Action
+from procession.engine.catalogue import ActionType, Catalogue, Repeatable
+
+
+class Registry:
+    """Action types by name."""
+
+    def __init__(self, actions: Mapping[str, Action]) -> None:
+        self._actions = dict(actions)
+        self._described = {name: described(one) for name, one in self._actions.items()}
+        self._blocking = frozenset(
+            name
+            for name, one in self._actions.items()
+            if not inspect.iscoroutinefunction(one.perform)
+        )
+        self.types = tuple(sorted(self._actions))
+
+    def get(self, name: str) -> Action | None:
+        """The object that performs this type; None when it is not served."""
+        return self._actions.get(name)
+
+    def kind(self, name: str) -> ActionType:
+        """What is known of a type that is served."""
+        return self._described[name]
+
+    def is_blocking(self, name: str) -> bool:
+        """Whether it is performed in a thread."""
+        return name in self._blocking
+
+    def repeatable(self, name: str, parameters: Mapping[str, str] | None = None) -> bool:
+        """Whether doing it twice with one key does no more than doing it once.
+
+        A type that decides by its parameters is not, unless they are given.
+        """
+        action = self._actions.get(name)
+        if action is None:
+            return False
+        if callable(action.repeatable):
+            return parameters is not None and action.repeatable(parameters)
+        return action.repeatable
+
+    def catalogue(self) -> Catalogue:
+        """What the checks of a save, and a reader, may know of the types."""
+        return Catalogue(self._described)
+
+
+def described(action: Action) -> ActionType:
+    """What an action says of itself."""
+    promise = action.repeatable
+    if callable(promise):
+        repeatable = Repeatable.DEPENDS
+    else:
+        repeatable = Repeatable.ALWAYS if promise else Repeatable.NEVER
+    return ActionType(
+        inspect.getdoc(type(action)) or "", action.parameters, action.outputs, repeatable
+    )

@@ -1,0 +1,138 @@
+"""Telling a receiver what happened, in a way that it can prove to be ours and drop a repeat of.
+
+The body is made at the first attempt and kept: every try and every attempt sends the same bytes
+under the same id. Only fields that are Public leave.
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from uuid import UUID, uuid5
+
+import msgspec
+from typing_extensions import override
+
+from procession.actions.base import Action, Context, Parameter
+from procession.engine.entry import Entry, public_data
+from procession.engine.outcome import Failed, Outcome, Succeeded
+from procession.engine.values import iso
+from procession.outbound.capture import EXCERPT
+from procession.outbound.faults import AddressRefused, BreakerOpen, Fault
+from procession.outbound.signing import BadSecretError, keys_of, signature
+
+DELIVERIES = UUID("f3f8c2a4-0c7e-4d1b-9a55-6f2f3f0d7b19")  # fixed: receivers know repeats by it
+PERMANENT = frozenset({400, 405, 406, 410, 411, 413, 414, 415, 422, 501})
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}(?:-[0-9a-f]+)+", re.ASCII)
+
+
+class Webhook(Action):
+    """POST the entry, as far as it is public, to an address; signed when there is a secret."""
+
+    parameters = (
+        Parameter(
+            "Url",
+            required=True,
+            description="Where to: an absolute http or https address",
+            example="https://example.com/hooks/{{contentType}}",
+        ),
+        Parameter(
+            "Secret",
+            credential=True,
+            description="One to three whsec_ secrets, separated by spaces",
+            example="whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+        ),
+    )
+    repeatable = True
+
+    def __init__(self, *, allow_insecure_signed_urls: bool = False) -> None:
+        self._allow_insecure = allow_insecure_signed_urls
+
+    @override
+    async def perform(self, context: Context, parameters: Mapping[str, str]) -> Outcome:
+        url, secret = parameters.get("Url", ""), parameters.get("Secret", "").strip()
+        if not url.lower().startswith(("http://", "https://")):
+            return Failed("Url is no absolute http or https address.")
+        if secret and not url.lower().startswith("https://") and not self._allow_insecure:
+            return Failed("A signed webhook needs an https address.")
+        try:
+            keys = keys_of(secret) if secret else ()
+        except BadSecretError:
+            return Failed("Secret is not one to three whsec_ secrets.")
+        return await _deliver(context, url, keys)
+
+
+async def _deliver(context: Context, url: str, keys: tuple[bytes, ...]) -> Outcome:
+    if context.kept.body is None:
+        context.kept.body = body_of(context)
+    body = context.kept.body.encode()
+    try:
+        answer = await context.http.post(
+            url,
+            headers=_headers(context),
+            each_try=_stamp(delivery_id(context.idempotency_key), keys, body),
+            content=body,
+            capture=EXCERPT,
+            resend=True,  # its receiver can tell a repeat
+        )
+    except (AddressRefused, BreakerOpen) as fault:
+        return Failed(str(fault), retryable=isinstance(fault, BreakerOpen))
+    except Fault as fault:
+        return Failed(fault.kind, retryable=True)
+    return outcome_of(answer.status_code)
+
+
+def outcome_of(status: int) -> Outcome:
+    """What the receiver's answer means."""
+    if 200 <= status < 300:  # noqa: PLR2004
+        return Succeeded(response_status=status)
+    permanent = 300 <= status < 400 or status in PERMANENT  # noqa: PLR2004
+    return Failed(f"HTTP {status}", retryable=not permanent, response_status=status)
+
+
+def delivery_id(idempotency_key: str) -> str:
+    """The webhook-id: the same on every attempt of one action."""
+    return str(uuid5(DELIVERIES, idempotency_key))
+
+
+def body_of(context: Context) -> str:
+    """What is told of the entry, in an order that never changes."""
+    entry = context.entry
+    told: dict[str, object] = {
+        "event": context.trigger,
+        "tenant": context.tenant.slug,
+        "entryId": entry.id,
+        "contentType": entry.content_type,
+    }
+    if isinstance(entry, Entry):
+        told |= {
+            "status": entry.status,
+            "data": public_data(context.content_type, entry),
+            "createdAt": iso(entry.created_at),
+            "updatedAt": iso(entry.updated_at),
+        }
+    return msgspec.json.encode(told).decode()
+
+
+def _headers(context: Context) -> dict[str, str]:
+    headers = {
+        "Content-Type": "application/json; charset=utf-8",
+        "Idempotency-Key": context.idempotency_key,
+        "X-Procession-Tenant": context.tenant.slug,
+        "X-Procession-Run": str(context.run_id),
+    }
+    if context.traceparent and _TRACEPARENT.fullmatch(context.traceparent):
+        headers["traceparent"] = context.traceparent
+    return headers
+
+
+def _stamp(message: str, keys: tuple[bytes, ...], body: bytes) -> Callable[[], Mapping[str, str]]:
+    """The id, the time of a try, and its signatures."""
+
+    def stamped() -> Mapping[str, str]:
+        now = int(time.time())
+        headers = {"webhook-id": message, "webhook-timestamp": str(now)}
+        return headers | (
+            {"webhook-signature": signature(keys, message, now, body)} if keys else {}
+        )
+
+    return stamped

@@ -1,0 +1,109 @@
+"""Tries inside one attempt: what is sent again, and after how long.
+
+Only what may pass soon, or what the receiver asks for: the durable queue waits the long waits.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Generic, Protocol, TypeVar
+
+from tenacity import AsyncRetrying, RetryCallState, stop_after_attempt
+
+from procession.outbound.faults import ConnectionFailed, ConnectionLost, NameNotResolved, Timeout
+
+UNSENT = (NameNotResolved, ConnectionFailed)
+IN_DOUBT = (Timeout, ConnectionLost)
+BUSY = frozenset({408, 429, 503})
+BEHIND = frozenset({502, 504})  # a gateway's word: the request may have gone through
+SAFE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+REPLAYED = 1_048_576  # bytes; a longer body is sent once
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """How often and how patiently a call is tried."""
+
+    retries: int = 2
+    each: timedelta = timedelta(seconds=10)  # from the look-up of the name to the headers
+    floor: timedelta = timedelta(milliseconds=200)
+    ceiling: timedelta = timedelta(seconds=2)
+    longest_retry_after: timedelta = timedelta(seconds=5)
+
+
+class Reply(Protocol):
+    """An answer whose headers have come."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def retry_after(self) -> timedelta | None: ...
+    async def aclose(self) -> None: ...
+
+
+R = TypeVar("R", bound=Reply)
+
+
+class Retries(Generic[R]):
+    """The tries of one call."""
+
+    def __init__(
+        self, tries: Tries, *, resend: bool, replay: bool, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        self._tries = tries
+        self._resend = resend  # a request that may have arrived may be sent once more
+        self._most = 1 + tries.retries if replay else 1
+        self._sleep = sleep
+        self._wait = tries.floor.total_seconds()
+        self.made = 0
+
+    async def send(self, once: Callable[[], Awaitable[R]]) -> R:
+        """The last answer; raises the last fault when there is none."""
+
+        async def counted() -> R:
+            self.made += 1
+            return await once()
+
+        retrying = AsyncRetrying(
+            stop=stop_after_attempt(self._most),
+            retry=self._again,
+            wait=self._pause,
+            before_sleep=self._dismiss,
+            sleep=self._sleep,
+            retry_error_callback=_last,
+        )
+        return await retrying(counted)
+
+    def _again(self, state: RetryCallState) -> bool:
+        said = self._said(state)
+        if isinstance(said, BaseException):
+            return isinstance(said, UNSENT) or (self._resend and isinstance(said, IN_DOUBT))
+        if said.retry_after is not None and said.retry_after > self._tries.longest_retry_after:
+            return False
+        return said.status in BUSY or (self._resend and said.status in BEHIND)
+
+    def _pause(self, state: RetryCallState) -> float:
+        """Jitter that grows with the wait before it, after what the receiver asked for."""
+        floor, ceiling = self._tries.floor.total_seconds(), self._tries.ceiling.total_seconds()
+        self._wait = min(random.uniform(floor, 3 * self._wait), ceiling)
+        said = self._said(state)
+        asked = None if isinstance(said, BaseException) else said.retry_after
+        return self._wait + (asked.total_seconds() if asked else 0)
+
+    async def _dismiss(self, state: RetryCallState) -> None:
+        said = self._said(state)
+        if not isinstance(said, BaseException):
+            await said.aclose()
+
+    def _said(self, state: RetryCallState) -> R | BaseException:
+        assert state.outcome is not None
+        return state.outcome.exception() or state.outcome.result()
+
+
+def _last(state: RetryCallState) -> object:
+    assert state.outcome is not None
+    return state.outcome.result()
