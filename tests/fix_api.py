@@ -9,6 +9,9 @@ import pytest
 
 from procession.api.app import create_app
 from procession.api.services import Services
+from procession.engine.workflow import ActionDefinition, Definition
+from procession.queue import workflows
+from procession.queue.ids import uuid7
 
 CONTROL = "control-token-of-the-tests-0123456789"
 SIGNS = string.ascii_letters + string.digits
@@ -83,3 +86,46 @@ async def control(app):
         headers={"Authorization": f"Bearer {CONTROL}"},
     ) as made:
         yield made
+
+
+ARTICLE = {
+    "fields": {
+        "Title": {},
+        "Language": {},
+        "Price": {"type": "money"},
+        "Rank": {"type": "number"},
+        "Live": {"type": "boolean"},
+        "Day": {"type": "date"},
+        "Extra": {"type": "json"},
+        "Author": {"type": "reference"},
+        "Note": {"sensitivity": "Sensitive"},
+        "Secret": {"sensitivity": "Hidden"},
+    },
+    "lifecycle": {
+        "statuses": ["Draft", "Review", "Published", "Archived"],
+        "transitions": {
+            "Submit": {"from": ["Draft"], "to": "Review"},
+            "Approve": {"from": ["Review"], "to": "Published"},
+            "Recall": {"from": ["Published"], "to": "Draft"},
+        },
+    },
+}
+
+
+async def declare(client, name="Article", body=ARTICLE):
+    answer = await client.put(f"/api/content-types/{name}", json=body)
+    assert answer.status_code in {200, 201}, answer.text
+    return answer.json()
+
+
+async def add_workflow(conn, *events, tenant="default", content_types=("Article",), **parts):
+    """A workflow with one webhook that answers to these events; its id."""
+    definition = Definition(
+        name=parts.pop("name", "Announce"),
+        trigger_content_types=content_types,
+        trigger_events=events,
+        actions=(ActionDefinition(type="Webhook", parameters={"Url": "https://example.org"}),),
+        **parts,
+    )
+    made = await workflows.insert(conn, tenant, uuid7(), definition, enabled=True)
+    return str(made.id)

@@ -8,13 +8,18 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from procession.api import health, runs
+from procession.api import content_types, entries, health, runs
 from procession.api.body import SHAPES
 from procession.api.middleware import Door
 from procession.api.problems import MEDIA_TYPE, Problem, add_handlers
 from procession.api.services import Services
 
-ROUTERS: tuple[APIRouter, ...] = (health.router, runs.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    health.router,
+    content_types.router,
+    entries.router,
+    runs.router,
+)
 
 
 def create_app(services: Services) -> FastAPI:

@@ -7,6 +7,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Query, Request
 from pydantic import BeforeValidator
+from starlette.datastructures import Headers
 
 from procession.api.auth import Caller as KnownCaller
 from procession.api.services import CALLER, services_of
@@ -14,6 +15,8 @@ from procession.engine.access import Actor
 from procession.engine.precondition import Precondition
 from procession.queue.audit import By
 from procession.queue.pool import Connection
+from procession.queue.runs import Span
+from procession.queue.start import Origin
 
 TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
@@ -73,11 +76,36 @@ def _trace(request: Request) -> Trace:
 Tracing = Annotated[Trace, Depends(_trace)]
 
 
-def _condition(request: Request) -> Precondition:
-    return Precondition.of(request.headers.get("if-match"), request.headers.get("if-none-match"))
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """All of a request that a change wants to know of whoever makes it."""
+
+    caller: KnownCaller
+    by: By
+    trace: Trace
+    headers: Headers
+
+    @property
+    def tenant(self) -> str:
+        return self.caller.tenant
+
+    @property
+    def origin(self) -> Origin:
+        trace = self.trace
+        return Origin(self.caller.actor, trace.correlation_id, trace.traceparent)
+
+    @property
+    def precondition(self) -> Precondition:
+        """What If-Match and If-None-Match ask; raises when they cannot be read."""
+        headers = self.headers
+        return Precondition.of(headers.get("if-match"), headers.get("if-none-match"))
 
 
-IfMatch = Annotated[Precondition, Depends(_condition)]
+def _calling(request: Request, caller: Caller, by: Author, trace: Tracing) -> Calling:
+    return Calling(caller, by, trace, request.headers)
+
+
+Call = Annotated[Calling, Depends(_calling)]
 
 
 def _digits(value: object) -> object:
@@ -96,6 +124,10 @@ class Paging:
     @property
     def offset(self) -> int:
         return (self.page - 1) * self.page_size
+
+    @property
+    def span(self) -> Span:
+        return Span(limit=self.page_size, offset=self.offset)
 
 
 def _paging(

@@ -63,7 +63,7 @@ class Page(Answer, Generic[Item]):
 def page_of(
     rows: Sequence[Row], total: int, part: Paging, make: Callable[[Row], Item]
 ) -> dict[str, object]:
-    """The fields of a page, for `Page[…](**page_of(…))` and for lists that say more."""
+    """The fields of a page, for `Page[…].model_validate` and for lists that say more."""
     pages = -(-total // part.page_size)
     return {
         "items": [make(one) for one in rows],

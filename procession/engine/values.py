@@ -36,9 +36,19 @@ def same(left: object, right: object) -> bool:
         elif isinstance(a, bool) or isinstance(b, bool):
             if a is not b:
                 return False
-        elif a != b:
+        elif a != b and not _same_number(a, b):
             return False
     return True
+
+
+def _same_number(a: object, b: object) -> bool:
+    """Whether a whole number is how the database spells this float: it writes 1e23 in full."""
+    if isinstance(b, float):
+        a, b = b, a
+    try:
+        return isinstance(a, float) and isinstance(b, int) and a == float(b)
+    except OverflowError:
+        return False
 
 
 def is_number(value: object) -> bool:
