@@ -1,5 +1,6 @@
 """JSON values as the fields of an entry hold them: comparing, reading and writing them as text."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -36,19 +37,20 @@ def same(left: object, right: object) -> bool:
         elif isinstance(a, bool) or isinstance(b, bool):
             if a is not b:
                 return False
-        elif a != b and not _same_number(a, b):
+        elif a != b and not _same_number(cast("object", a), cast("object", b)):
             return False
     return True
 
 
 def _same_number(a: object, b: object) -> bool:
     """Whether a whole number is how the database spells this float: it writes 1e23 in full."""
-    if isinstance(b, float):
-        a, b = b, a
-    try:
-        return isinstance(a, float) and isinstance(b, int) and a == float(b)
-    except OverflowError:
-        return False
+    real, whole = (a, b) if isinstance(a, float) else (b, a)
+    return (
+        isinstance(real, float)
+        and isinstance(whole, int)
+        and math.isfinite(real)
+        and whole == Decimal(repr(real))
+    )
 
 
 def is_number(value: object) -> bool:
