@@ -8,7 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from procession.api import content_types, entries, health, runs
+from procession.api import content_types, entries, health, run_commands, runs
 from procession.api.body import SHAPES
 from procession.api.middleware import Door
 from procession.api.problems import MEDIA_TYPE, Problem, add_handlers
@@ -19,6 +19,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     content_types.router,
     entries.router,
     runs.router,
+    run_commands.router,
 )
 
 

@@ -106,8 +106,7 @@ async def newest(conn: Connection, tenant: str, filters: Filters, part: Paging) 
     counts = await runs.counts(conn, tenant, filters)
     by_status = {one: counts.by_status.get(one, 0) for one in RunStatus}
     total = by_status[filters.status] if filters.status else sum(by_status.values())
-    span = Span(limit=part.page_size, offset=part.offset)
-    found = await runs.page(conn, tenant, filters, span)
+    found = await runs.page(conn, tenant, filters, part.span)
     return Found(found, total, counts.now, status_counts=by_status)
 
 
@@ -157,6 +156,11 @@ async def get_run(run_id: RunId, conn: Database, tenant: Tenant) -> RunView:
     stored = await stored_run.one(conn, tenant, run_id)
     if stored is None:
         raise NotFoundError("run")
+    return await viewed_one(conn, stored)
+
+
+async def viewed_one(conn: Connection, stored: StoredRun) -> RunView:
+    """The run as answers show it."""
     (view,) = await viewed(conn, [stored])
     return view
 

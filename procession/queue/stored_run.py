@@ -4,6 +4,7 @@ All of it is read in one statement, so that it agrees. What may not leave (param
 holders) is left out of the statement or dropped by `api`.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -123,3 +124,13 @@ async def one(conn: Connection, tenant: str, run_id: UUID) -> StoredRun | None:
         await cursor.execute(ONE, {"tenant": tenant, "id": run_id})
         row = await cursor.fetchone()
     return None if row is None else stored(row)
+
+
+SOME = READ.replace("/* which */", "and run.id = any (%(ids)s) order by run.id")
+
+
+async def some(conn: Connection, tenant: str, run_ids: Sequence[UUID]) -> list[StoredRun]:
+    """Those of the runs that the tenant has, by id."""
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(SOME, {"tenant": tenant, "ids": list(run_ids)})
+        return [stored(row) async for row in cursor]
