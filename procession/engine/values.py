@@ -37,7 +37,7 @@ def same(left: object, right: object) -> bool:
         elif isinstance(a, bool) or isinstance(b, bool):
             if a is not b:
                 return False
-        elif a != b and not _same_number(cast("object", a), cast("object", b)):
+        elif a != b and not _same_number(cast("object", a), b):
             return False
     return True
 
