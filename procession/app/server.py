@@ -6,6 +6,7 @@ so that one in use is an error with a name and not an exit of uvicorn's.
 """
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -83,6 +84,6 @@ def _bound(address: Address) -> Generator[socket.socket]:
         )
     except OSError as error:
         what = f"{address.host} port {address.port}"
-        raise ListenError(f"Cannot listen on {what}: {error.strerror}.") from None
+        raise ListenError(f"Cannot listen on {what}: {os.strerror(error.errno or 0)}.") from None
     with bound:
         yield bound

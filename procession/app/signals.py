@@ -1,6 +1,7 @@
 """Being asked to stop: politely the first time, at once the second."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -25,3 +26,8 @@ def on_stop(first: Callable[[], None], second: Callable[[], None]) -> Generator[
     finally:
         for one in STOPS:
             loop.remove_signal_handler(one)
+
+
+def at_once() -> None:
+    """End without ceremony. What is in flight loses its lease, and is rescued."""
+    os._exit(1)

@@ -1,0 +1,5 @@
+"""`python -m procession` is the command `procession`."""
+
+from procession.app.cli import main
+
+main()

@@ -1,0 +1,75 @@
+"""The command line: what can be asked for, and where it is done.
+
+A command ends with 0 when it did what it was asked, with 2 when the command line or a setting is
+wrong, and with 1 for every other reason. What it needs is imported when it runs: to print the help
+should not take a second.
+"""
+
+import argparse
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from pkgutil import resolve_name
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command that the arguments name."""
+    given = _parser().parse_args(arguments)
+    resolve_name(given.does)(given)
+
+
+def _parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="procession",
+        description="Runs what must happen after something changed. "
+        "Settings are environment variables; docs/settings.md lists them.",
+    )
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, does: str, says: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=says, description=says)
+        made.set_defaults(does=does)
+        return made
+
+    _up(command("up", "procession.app.up:main", "Run everything here, on a Postgres of its own."))
+    command("api", "procession.app.api:main", "Serve the API.")
+    command("worker", "procession.app.worker:main", "Perform what is due.")
+    command("migrate", "procession.app.commands:migrate", "Bring the schema up to this release.")
+    _key(command("key", "procession.app.commands:create_key", "Give out a key to the API."))
+    command("version", "procession.app.cli:say_version", "Print the release.")
+    return top
+
+
+def _up(up: argparse.ArgumentParser) -> None:
+    up.add_argument("--no-sample", action="store_true", help="begin with an empty workspace")
+    up.add_argument(
+        "--data",
+        type=Path,
+        default=Path(".procession"),
+        metavar="DIR",
+        help="where the database and the keys are kept (default: .procession)",
+    )
+    up.add_argument("--port", help="where the API listens (default: PORT, or 8000)")
+
+
+def _key(key: argparse.ArgumentParser) -> None:
+    commands = key.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    says = "Make a key, and print it this once."
+    create = commands.add_parser("create", help=says, description=says)
+    create.add_argument("--tenant", default="default", help="whose key it is (default: default)")
+    create.add_argument("--name", required=True, help="what it is for")
+    create.add_argument("--role", default="Admin", help="what it may do (default: Admin)")
+    create.add_argument(
+        "--expires-at", type=_instant, metavar="TIME", help="such as 2027-01-31T12:00"
+    )
+
+
+def _instant(text: str) -> datetime:
+    instant = datetime.fromisoformat(text)
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def say_version(_: argparse.Namespace) -> None:
+    """Print the release."""
+    print(version("procession"))  # noqa: T201  it is what was asked for

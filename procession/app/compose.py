@@ -1,0 +1,43 @@
+"""What the rooms are made of: each gets the few values of the settings that are for it."""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from procession.api.services import Services
+from procession.app.settings import Settings
+from procession.outbound.breaker import BreakerRule
+from procession.outbound.http import Client, Rules
+from procession.outbound.retry import Tries
+from procession.queue.pool import Pool
+
+
+def services(
+    settings: Settings, pool: Pool, reasons: Callable[[], Awaitable[list[str]]]
+) -> Services:
+    """What the API stands on."""
+    return Services(
+        pool=pool,
+        control_tokens=settings.control_token,
+        max_body_bytes=settings.http__max_body_bytes,
+        reasons=reasons,
+    )
+
+
+def client(settings: Settings) -> Client:
+    """The one client of a process for calls that leave."""
+    tries = Tries(
+        retries=settings.workflows__outbound__retries,
+        each=timedelta(seconds=settings.workflows__outbound__attempt_timeout_seconds),
+        floor=timedelta(milliseconds=settings.workflows__outbound__base_delay_milliseconds),
+        ceiling=timedelta(seconds=settings.workflows__outbound__max_delay_seconds),
+        longest_retry_after=timedelta(
+            seconds=settings.workflows__outbound__max_retry_after_seconds
+        ),
+    )
+    rule = BreakerRule(
+        failures=settings.workflows__outbound__breaker_failures,
+        window=settings.workflows__outbound__breaker_window,
+        sampling=timedelta(seconds=settings.workflows__outbound__breaker_sampling_seconds),
+        rest=timedelta(seconds=settings.workflows__outbound__breaker_open_seconds),
+    )
+    return Client(Rules(settings.outbound__allowed_networks, tries, rule))

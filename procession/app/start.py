@@ -1,0 +1,86 @@
+"""How every process begins: its settings, its logs, a Postgres that answers, a schema that fits."""
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import uvloop
+
+from procession.app import logs
+from procession.app.binaries import LocalError
+from procession.app.environment import unknown
+from procession.app.server import ListenError
+from procession.app.settings import Process, Settings, read_or_exit
+from procession.queue.keys import NoSuchError
+from procession.queue.migrate import MigrationError
+from procession.queue.pool import Database
+from procession.queue.reach import check_schema, out_of_reach
+
+log = logging.getLogger(__name__)
+
+PAUSE = 2.0  # seconds between two looks for Postgres
+T = TypeVar("T")
+
+
+class AwayError(Exception):
+    """Postgres has not answered for as long as it was waited for."""
+
+
+@contextmanager
+def refusing() -> Generator[None]:
+    """End the process with status 1 and a line, where what was asked cannot be done."""
+    try:
+        yield
+    except (AwayError, ListenError, LocalError, MigrationError, NoSuchError) as refusal:
+        sys.stderr.write(f"procession: {refusal}\n")
+        raise SystemExit(1) from None
+
+
+def run(work: Coroutine[None, None, T]) -> T:
+    """Run it on the faster loop."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
+
+
+def begin(process: Process, **instead: str) -> Settings:
+    """Read the settings or exit, set up the logs, and say what is odd about the environment."""
+    settings = read_or_exit(process, **instead)
+    logs.set_up(settings.log__level, settings.log__format)
+    for sentence in unknown(Settings, os.environ):
+        log.warning(sentence)
+    if networks := settings.outbound__allowed_networks:
+        log.warning(
+            "Calls to %s are allowed (OUTBOUND__ALLOWED_NETWORKS): for development only",
+            ", ".join(str(one) for one in networks),
+        )
+    return settings
+
+
+async def arrive(database: Database, stop: asyncio.Event, patience: float = float("inf")) -> bool:
+    """Wait until Postgres answers; False when a stop was asked for meanwhile."""
+    end = time.monotonic() + patience
+    while why := await out_of_reach(database):
+        if time.monotonic() >= end:
+            raise AwayError(f"Postgres has not answered for {patience:g} s: {why}")
+        log.warning("Postgres does not answer (%s). Trying again in %g s.", why, PAUSE)
+        try:
+            await asyncio.wait_for(stop.wait(), PAUSE)
+        except TimeoutError:
+            continue
+        return False
+    return True
+
+
+async def arrive_and_check(
+    database: Database, stop: asyncio.Event, patience: float = float("inf")
+) -> bool:
+    """The same; then refuse a schema that this release cannot work on."""
+    if not await arrive(database, stop, patience):
+        return False
+    await check_schema(database)
+    return True
