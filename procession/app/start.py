@@ -12,11 +12,9 @@ from typing import TypeVar
 import uvloop
 
 from procession.app import logs
-from procession.app.binaries import LocalError
 from procession.app.environment import unknown
-from procession.app.server import ListenError
+from procession.app.refusal import RefusalError
 from procession.app.settings import Process, Settings, read_or_exit
-from procession.queue.keys import NoSuchError
 from procession.queue.migrate import MigrationError
 from procession.queue.pool import Database
 from procession.queue.reach import check_schema, out_of_reach
@@ -27,7 +25,7 @@ PAUSE = 2.0  # seconds between two looks for Postgres
 T = TypeVar("T")
 
 
-class AwayError(Exception):
+class AwayError(RefusalError):
     """Postgres has not answered for as long as it was waited for."""
 
 
@@ -36,7 +34,7 @@ def refusing() -> Generator[None]:
     """End the process with status 1 and a line, where what was asked cannot be done."""
     try:
         yield
-    except (AwayError, ListenError, LocalError, MigrationError, NoSuchError) as refusal:
+    except (RefusalError, MigrationError) as refusal:
         sys.stderr.write(f"procession: {refusal}\n")
         raise SystemExit(1) from None
 

@@ -1,0 +1,127 @@
+"""What a worker does beside its actions: keep its leases, rescue those of others, say it lives.
+
+A thread with a connection of its own, so that an action that blocks the event loop cannot lose its
+lease, and no job, so that nothing it rescues can stop it. That it could not renew is noticed by the
+event loop, which cancels the actions: the thread may be waiting for a server that does not answer.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+
+from procession.queue.leases import Held, SyncConnection, Unreachable, connection, renew
+from procession.queue.mend import Place, mend
+from procession.queue.pool import Database
+from procession.queue.rescue import rescue, stop_switched_off
+from procession.queue.save import AT_ONCE
+from procession.queue.types import Happened, Tell, nobody
+from procession.queue.workers import Worker, beat, leave
+
+log = logging.getLogger(__name__)
+
+RENEWAL = 5.0  # seconds between two, of leases and of the worker's row; a lease lasts 15
+RESCUE = 3.0
+MENDING = 4.0
+AGAIN = 1.0  # after the database did not answer, and between two looks at the renewals
+
+
+@dataclass(slots=True)
+class Duty:
+    """Something to be done again and again."""
+
+    every: float
+    do: Callable[[SyncConnection], None]
+    next_at: float = 0.0
+
+
+@dataclass(kw_only=True)
+class Keeper:
+    """Keeps what this process holds, until it is told to end."""
+
+    database: Database
+    worker: Worker
+    held: Held
+    tell: Tell = nobody
+    beaten_at: float = field(default_factory=monotonic)
+    _place: Place = field(default_factory=Place)
+    _end: threading.Event = field(default_factory=threading.Event)
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Keep on until `end`; the actions are cancelled when their leases cannot be renewed."""
+        self._loop = asyncio.get_running_loop()
+        thread = threading.Thread(target=self._keep, name="keeper", daemon=True)
+        thread.start()
+        while not self._ended.is_set():
+            if fenced := self.held.fence():
+                log.error("%d leases could not be renewed: their actions are cancelled", fenced)
+            try:
+                async with asyncio.timeout(AGAIN):
+                    await self._ended.wait()
+            except TimeoutError:
+                continue
+        if not self._end.is_set():
+            raise RuntimeError("The keeper ended without being asked to")
+
+    def end(self) -> None:
+        """Stop keeping, once nothing is held."""
+        self._end.set()
+
+    def _keep(self) -> None:
+        duties = [
+            Duty(RENEWAL, self._renew),
+            Duty(RENEWAL, self._beat),
+            Duty(RESCUE, self._rescue),
+            Duty(RESCUE, self._stop_switched_off),
+            Duty(MENDING, self._mend),
+        ]
+        try:
+            while not self._end.is_set():
+                self._connected(duties)
+        finally:
+            self._loop.call_soon_threadsafe(self._ended.set)
+
+    def _connected(self, duties: list[Duty]) -> None:
+        """Do what is to be done for as long as the database answers."""
+        try:
+            with connection(self.database) as conn:
+                while not self._end.wait(max(0.0, min(d.next_at for d in duties) - monotonic())):
+                    for duty in duties:
+                        if duty.next_at <= monotonic():
+                            duty.do(conn)
+                            duty.next_at = monotonic() + duty.every
+                leave(conn, self.worker)
+        except Unreachable as error:
+            log.warning("The keeper cannot reach the database: %s", type(error).__name__)
+            self._end.wait(AGAIN)
+
+    def _renew(self, conn: SyncConnection) -> None:
+        began = monotonic()
+        gone = renew(conn, self.held.claims())
+        self.held.renewed_at = began
+        if gone:
+            self._loop.call_soon_threadsafe(self.held.lose, gone)
+
+    def _beat(self, conn: SyncConnection) -> None:
+        beat(conn, self.worker)
+        self.beaten_at = monotonic()
+
+    def _rescue(self, conn: SyncConnection) -> None:
+        while rescued := rescue(conn):
+            for one in rescued:
+                self._say(one)
+            if len(rescued) < AT_ONCE:
+                return
+
+    def _stop_switched_off(self, conn: SyncConnection) -> None:
+        for one in stop_switched_off(conn):
+            self._say(one)
+
+    def _mend(self, conn: SyncConnection) -> None:
+        self._place = mend(conn, self._place)
+
+    def _say(self, happened: Happened) -> None:
+        self._loop.call_soon_threadsafe(self.tell, happened)
