@@ -88,7 +88,7 @@ class Action:
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     outputs: ClassVar[tuple[str, ...]] = ()
     # True asks the author to use the idempotency key; it may be a method of the parameters
-    repeatable: ClassVar[bool] | Callable[[Mapping[str, str]], bool] = False
+    repeatable: bool | Callable[[Mapping[str, str]], bool] = False
 
     def perform(
         self, context: Context, parameters: Mapping[str, str]

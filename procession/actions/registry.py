@@ -38,11 +38,10 @@ class Registry:
         A type that decides by its parameters is not, unless they are given.
         """
         action = self._actions.get(name)
-        if action is None:
-            return False
-        if callable(action.repeatable):
-            return parameters is not None and action.repeatable(parameters)
-        return action.repeatable
+        promise = False if action is None else action.repeatable
+        if isinstance(promise, bool):
+            return promise
+        return parameters is not None and promise(parameters)
 
     def catalogue(self) -> Catalogue:
         """What the checks of a save, and a reader, may know of the types."""
@@ -52,10 +51,10 @@ class Registry:
 def described(action: Action) -> ActionType:
     """What an action says of itself."""
     promise = action.repeatable
-    if callable(promise):
-        repeatable = Repeatable.DEPENDS
-    else:
+    if isinstance(promise, bool):
         repeatable = Repeatable.ALWAYS if promise else Repeatable.NEVER
+    else:
+        repeatable = Repeatable.DEPENDS
     return ActionType(
         inspect.getdoc(type(action)) or "", action.parameters, action.outputs, repeatable
     )

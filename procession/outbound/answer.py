@@ -1,7 +1,7 @@
 """What comes back from a call."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -40,8 +40,11 @@ class Answer:
 class HttpReply:
     """An answer whose headers have come, and whose body waits."""
 
-    def __init__(self, response: httpcore.Response) -> None:
+    def __init__(
+        self, response: httpcore.Response, give_back: Callable[[], Awaitable[None]]
+    ) -> None:
         self._response = response
+        self._give_back = give_back
         self.status = response.status
         self.headers = response.headers
 
@@ -65,3 +68,4 @@ class HttpReply:
     async def aclose(self) -> None:
         """Give the connection back, or close it when the body was not read to its end."""
         await self._response.aclose()
+        await self._give_back()

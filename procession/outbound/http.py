@@ -4,7 +4,7 @@ HTTP/1.1 to an address that the guard let through; no redirects, no cookies, no 
 environment names, no more of an answer than was asked for. A call is either answered, whatever the
 status, or raises one of the faults.
 
-It stands on httpcore's pool, which takes our network, and on httpx for reading addresses: the rest
+It stands on httpcore's HTTP over connections of ours, and on httpx for reading addresses: the rest
 of httpx would double what a call costs, for redirects, cookies and proxies that are not wanted.
 """
 
@@ -13,6 +13,7 @@ import logging
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Self, TypedDict, Unpack
 
@@ -22,18 +23,15 @@ import msgspec
 from procession.outbound.answer import Answer, HttpReply
 from procession.outbound.breaker import BreakerRule, Breakers, is_good
 from procession.outbound.capture import WHOLE, Capture
+from procession.outbound.connections import Connections
 from procession.outbound.faults import ConnectionLost, Fault
 from procession.outbound.guard import Guard, Network, Target, target
 from procession.outbound.headers import encoded, with_ours
 from procession.outbound.resolve import Resolve, Resolver
 from procession.outbound.retry import REPLAYED, SAFE, Retries, Sleep, Tries
-from procession.outbound.stream import PROGRESS, Dialler, Progress
+from procession.outbound.stream import PROGRESS, Progress
 
 logging.getLogger("httpcore2").setLevel(logging.WARNING)  # it logs headers, and so credentials
-
-CONNECTIONS = 200
-KEPT = 50  # idle ones, for the next call
-KEPT_SECONDS = 4.0  # below the five after which many servers close theirs
 
 Headers = Mapping[str, str]
 
@@ -73,12 +71,10 @@ class Client:
         self._breakers = Breakers(rules.breaker)
         self._resolver = Resolver() if resolve is None else None
         self._sleep = sleep
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=ssl_context or httpcore.default_ssl_context(),
-            max_connections=CONNECTIONS,
-            max_keepalive_connections=KEPT,
-            keepalive_expiry=KEPT_SECONDS,
-            network_backend=Dialler(Guard(rules.allowed), resolve or self._resolver or Resolver()),
+        self._connections = Connections(
+            Guard(rules.allowed),
+            resolve or self._resolver or Resolver(),
+            ssl_context or httpcore.default_ssl_context(),
         )
 
     async def __aenter__(self) -> Self:
@@ -94,7 +90,7 @@ class Client:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        await self._pool.aclose()
+        await self._connections.aclose()
         if self._resolver:
             self._resolver.close()
 
@@ -133,7 +129,7 @@ class Client:
 
         with self._breakers.call(tenant, aim.host) as call:
             try:
-                reply = await retries.send(lambda: self._try(once(), aim.host))
+                reply = await retries.send(lambda: self._try(aim, once()))
             except Fault as fault:
                 fault.tries = retries.made
                 raise
@@ -142,19 +138,21 @@ class Client:
             call.good = is_good(reply.status, too_patient=too_patient)
         return reply, retries.made
 
-    async def _try(self, request: httpcore.Request, host: str) -> HttpReply:
+    async def _try(self, aim: Target, request: httpcore.Request) -> HttpReply:
         """One sending, until the headers of the answer."""
         progress = Progress()
         PROGRESS.set(progress)
         try:
             async with asyncio.timeout(self._tries.each.total_seconds()):
-                return HttpReply(await self._pool.handle_async_request(request))
+                connection = await self._connections.take(aim)
+                response = await connection.handle_async_request(request)
         except TimeoutError:
-            raise progress.fault(host) from None
+            raise progress.fault(aim.host) from None
         except httpcore.LocalProtocolError:
             raise ValueError("A header that may not be sent") from None
         except (httpcore.NetworkError, httpcore.ProtocolError):
-            raise ConnectionLost(host) from None
+            raise ConnectionLost(aim.host) from None
+        return HttpReply(response, partial(self._connections.give_back, aim, connection))
 
 
 def _message(method: str, options: Options) -> tuple[list[tuple[bytes, bytes]], bytes]:

@@ -1,28 +1,24 @@
 """A connection to an address that was judged, and nothing looked up after that.
 
-httpcore asks for a host and port; it gets a socket to one of the addresses that the guard let
-through, so a name that answers otherwise a moment later changes nothing. SNI, the certificate check
-and the Host header keep the name. There are no timers here: a call's deadline covers every wait.
+The HTTP protocol is httpcore's; the connection under it is ours, so that it leads to one of the
+addresses that the guard let through, and a name that answers otherwise a moment later changes
+nothing. There are no timers here: the deadline of a try covers every wait.
 """
 
 import asyncio
 import ssl
-from collections.abc import Iterable
 from contextvars import ContextVar
+from typing import cast
 
 import httpcore2 as httpcore
 from typing_extensions import override
 
 from procession.outbound.faults import ConnectionFailed, Fault, NameNotResolved, Timeout, TlsFailed
-from procession.outbound.guard import Guard, literal
+from procession.outbound.guard import Guard, Target, literal
 from procession.outbound.resolve import Resolve
 
 HELD = 65_536  # bytes that wait to be read before the other side is held back
 EACH = 3.0  # seconds for an address that is not the last one
-
-SocketOption = (
-    tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
-)
 
 
 class Progress:
@@ -35,66 +31,47 @@ class Progress:
 PROGRESS: ContextVar[Progress] = ContextVar("progress")
 
 
-class Dialler(httpcore.AsyncNetworkBackend):
-    """Resolves a name once, has every answer judged, and dials what was judged."""
+async def connect(aim: Target, guard: Guard, resolve: Resolve, secured: ssl.SSLContext) -> "Stream":
+    """Look the name up once, have every answer judged, and connect to what was judged.
 
-    def __init__(self, guard: Guard, resolve: Resolve) -> None:
-        self._guard = guard
-        self._resolve = resolve
+    The certificate is checked against the name.
+    """
+    progress = PROGRESS.get()
+    progress.fault = NameNotResolved
+    addresses = [aim.host] if literal(aim.host) else await resolve(aim.host)
+    progress.fault = ConnectionFailed
+    judged = guard.judge(aim.host, addresses)
+    if not judged:
+        raise NameNotResolved(aim.host)
+    stream = await _dial_any(aim, judged)
+    if aim.scheme == b"https":
+        await stream.secure(secured, aim.host)
+    return stream
 
-    @override
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[SocketOption] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        progress = PROGRESS.get()
-        progress.fault = NameNotResolved
-        addresses = [host] if literal(host) else await self._resolve(host)
-        progress.fault = ConnectionFailed
-        judged = self._guard.judge(host, addresses)
-        if not judged:
-            raise NameNotResolved(host)
-        for address in judged[:-1]:
-            try:
-                async with asyncio.timeout(EACH):
-                    return await dial(host, address, port)
-            except (TimeoutError, OSError):
-                continue
+
+async def _dial_any(aim: Target, judged: list[str]) -> "Stream":
+    for address in judged[:-1]:
         try:
-            return await dial(host, judged[-1], port)
-        except OSError:
-            raise ConnectionFailed(host) from None
-
-    @override
-    async def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,
-        socket_options: Iterable[SocketOption] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        raise ConnectionFailed("a socket of this machine")
-
-    @override
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+            async with asyncio.timeout(EACH):
+                return await _dial(aim, address)
+        except (TimeoutError, OSError):
+            continue
+    try:
+        return await _dial(aim, judged[-1])
+    except OSError:
+        raise ConnectionFailed(aim.host) from None
 
 
-async def dial(host: str, address: str, port: int) -> "Stream":
-    """A stream to the address, which is never a name."""
+async def _dial(aim: Target, address: str) -> "Stream":
     loop = asyncio.get_running_loop()
-    _, stream = await loop.create_connection(lambda: Stream(host), address, port)
+    _, stream = await loop.create_connection(Stream, address, aim.port)  # an address, never a name
     return stream
 
 
 class Stream(asyncio.Protocol, httpcore.AsyncNetworkStream):
     """One connection. What is not read yet is bounded."""
 
-    def __init__(self, host: str) -> None:
-        self._host = host
+    def __init__(self) -> None:
         self._received = bytearray()
         self._ended = False  # nothing more will come
         self._broken = False
@@ -105,8 +82,7 @@ class Stream(asyncio.Protocol, httpcore.AsyncNetworkStream):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -171,27 +147,22 @@ class Stream(asyncio.Protocol, httpcore.AsyncNetworkStream):
     async def aclose(self) -> None:
         self._transport.abort()  # to close politely over TLS would wait for the other side
 
-    @override
-    async def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,
-    ) -> httpcore.AsyncNetworkStream:
+    async def secure(self, context: ssl.SSLContext, host: str) -> None:
+        """Speak TLS from here on, with whoever can prove to be the host."""
         loop = asyncio.get_running_loop()
         try:
-            secured = await loop.start_tls(
-                self._transport, self, ssl_context, server_hostname=server_hostname
-            )
+            secured = await loop.start_tls(self._transport, self, context, server_hostname=host)
         except ssl.SSLError:
             self._transport.abort()
-            raise TlsFailed(self._host) from None
+            raise TlsFailed(host) from None
         except OSError:
             self._transport.abort()
-            raise ConnectionFailed(self._host) from None
+            raise ConnectionFailed(host) from None
+        except BaseException:
+            self._transport.abort()
+            raise
         assert secured is not None
         self._transport = secured
-        return self
 
     @override
     def get_extra_info(self, info: str) -> object:

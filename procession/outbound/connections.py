@@ -1,0 +1,78 @@
+"""The connections that are open, and those that are kept a moment for the next call.
+
+A kept one was judged when it was made. httpcore has a pool, which looks through all of its
+connections twice a call: with twenty calls in flight that was a third of what a call cost.
+"""
+
+import ssl
+from collections import OrderedDict, deque
+
+import httpcore2 as httpcore
+
+from procession.outbound.guard import Guard, Target
+from procession.outbound.resolve import Resolve
+from procession.outbound.stream import connect
+
+KEPT = 50
+KEPT_SECONDS = 4.0  # below the five after which many servers close theirs
+
+Origin = tuple[bytes, str, int]
+
+
+class Connections:
+    """Opens connections, and keeps those that are idle."""
+
+    def __init__(self, guard: Guard, resolve: Resolve, secured: ssl.SSLContext) -> None:
+        self._guard = guard
+        self._resolve = resolve
+        self._secured = secured
+        secured.set_alpn_protocols(["http/1.1"])
+        self._idle = dict[Origin, deque[httpcore.AsyncHTTP11Connection]]()
+        self._kept = OrderedDict[httpcore.AsyncHTTP11Connection, Origin]()  # the oldest first
+
+    async def take(self, aim: Target) -> httpcore.AsyncHTTP11Connection:
+        """A connection that nobody else has."""
+        origin = (aim.scheme, aim.host, aim.port)
+        while idle := self._idle.get(origin):
+            connection = idle.pop()
+            self._forget(connection, idle)
+            if not connection.has_expired():
+                return connection
+            await connection.aclose()
+        stream = await connect(aim, self._guard, self._resolve, self._secured)
+        url = httpcore.URL(scheme=aim.scheme, host=aim.host, port=aim.port)
+        return httpcore.AsyncHTTP11Connection(url.origin, stream, KEPT_SECONDS)
+
+    async def give_back(self, aim: Target, connection: httpcore.AsyncHTTP11Connection) -> None:
+        """Keep it, unless it was closed; and close what was kept long enough."""
+        if not connection.is_idle():
+            await connection.aclose()
+            return
+        origin = (aim.scheme, aim.host, aim.port)
+        self._idle.setdefault(origin, deque()).append(connection)
+        self._kept[connection] = origin
+        while self._kept and self._is_over(next(iter(self._kept))):
+            oldest, origin = next(iter(self._kept.items()))
+            idle = self._idle[origin]
+            idle.popleft()
+            self._forget(oldest, idle)
+            await oldest.aclose()
+
+    def _is_over(self, oldest: httpcore.AsyncHTTP11Connection) -> bool:
+        return len(self._kept) > KEPT or oldest.has_expired()
+
+    def _forget(
+        self,
+        connection: httpcore.AsyncHTTP11Connection,
+        rest: deque[httpcore.AsyncHTTP11Connection],
+    ) -> None:
+        origin = self._kept.pop(connection)
+        if not rest:
+            del self._idle[origin]
+
+    async def aclose(self) -> None:
+        kept = list(self._kept)
+        self._kept.clear()
+        self._idle.clear()
+        for connection in kept:
+            await connection.aclose()
