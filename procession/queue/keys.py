@@ -1,4 +1,4 @@
-"""Giving out the keys that applications and people call with."""
+"""API keys: made once, shown once, kept as a digest; listed and revoked."""
 
 import hashlib
 import secrets
@@ -6,12 +6,17 @@ import string
 from dataclasses import dataclass
 from datetime import datetime
 
+from psycopg.errors import ForeignKeyViolation
+from psycopg.rows import class_row, dict_row
+
 from procession.engine.access import BUILT_IN
+from procession.engine.errors import NotFoundError
 from procession.queue.audit import By, Note, note
 from procession.queue.pool import Connection
+from procession.queue.runs import Span
 
 SIGNS = string.ascii_letters + string.digits
-ID_SIGNS, SECRET_SIGNS = 12, 43
+ID_LENGTH, SECRET_LENGTH = 12, 43  # 43 of 62 signs are 256 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,38 +33,106 @@ class NoSuchError(Exception):
     """The key is wanted for something that does not exist. The message says for what."""
 
 
-KNOWS = """
-    select exists (select from tenant where slug = %(tenant)s),
-           exists (select from role where tenant = %(tenant)s and name = %(role)s)
-"""
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key as it is kept, without its secret."""
 
-ADD_KEY = """
+    id: str
+    name: str
+    role: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedKey:
+    """A new key, and what its bearer shows: never to be had again."""
+
+    key: Key
+    bearer: str
+
+
+# The role is held in share mode, so that it is not deleted meanwhile.
+HOLD_ROLE = "select from role where tenant = %(tenant)s and name = %(role)s for share"
+
+CREATE = """
     insert into api_key (tenant, id, name, role, secret_digest, expires_at)
     values (%(tenant)s, %(id)s, %(name)s, %(role)s, %(digest)s, %(expires_at)s)
+    returning id, name, role, created_at, expires_at, revoked_at, last_used_at
 """
 
 
-async def add_key(conn: Connection, wanted: NewKey, by: By) -> str:
-    """The key itself, which is shown this once: only its digest is kept."""
-    names = {"tenant": wanted.tenant, "role": wanted.role}
-    known = await (await conn.execute(KNOWS, names)).fetchone()
-    if not known or not known[0]:
-        raise NoSuchError(f"There is no tenant {wanted.tenant}.")
-    if not known[1] and wanted.role not in BUILT_IN:
-        raise NoSuchError(f"There is no role {wanted.role} in the tenant {wanted.tenant}.")
-    key, secret = _signs(ID_SIGNS), _signs(SECRET_SIGNS)
-    kept = {
-        "id": key,
+async def create_key(conn: Connection, wanted: NewKey, by: By) -> CreatedKey:
+    """Make a key. Its secret is in the answer and nowhere else: only a digest is kept."""
+    key_id, secret = _signs(ID_LENGTH), _signs(SECRET_LENGTH)
+    values = {
+        "tenant": wanted.tenant,
+        "id": key_id,
         "name": wanted.name,
+        "role": wanted.role,
         "digest": hashlib.sha256(secret.encode()).digest(),
         "expires_at": wanted.expires_at,
     }
-    async with conn.transaction():
-        await conn.execute(ADD_KEY, names | kept)
-        what = Note("key.created", "ApiKey", key, {"name": wanted.name, "role": wanted.role})
-        await note(conn, wanted.tenant, by, what)
-    return f"prc_{key}_{secret}"
+    try:
+        async with conn.transaction(), conn.cursor(row_factory=class_row(Key)) as cursor:
+            held = await conn.execute(HOLD_ROLE, values)
+            if not held.rowcount and wanted.role not in BUILT_IN:
+                raise NoSuchError(f"There is no role {wanted.role} in the tenant {wanted.tenant}.")
+            key = await (await cursor.execute(CREATE, values)).fetchone()
+            assert key is not None  # an insert that did not raise
+            await note(conn, wanted.tenant, by, _note("key.created", key))
+    except ForeignKeyViolation:
+        raise NoSuchError(f"There is no tenant {wanted.tenant}.") from None
+    return CreatedKey(key, f"prc_{key_id}_{secret}")
 
 
-def _signs(count: int) -> str:
-    return "".join(secrets.choice(SIGNS) for _ in range(count))
+def _signs(length: int) -> str:
+    return "".join(secrets.choice(SIGNS) for _ in range(length))
+
+
+def _note(action: str, key: Key) -> Note:
+    return Note(action, "ApiKey", key.id, {"name": key.name, "role": key.role})
+
+
+PAGE = """
+    select total.count, part.*
+    from (select count(*) from api_key where tenant = %(tenant)s) as total
+    left join lateral (
+        select id, name, role, created_at, expires_at, revoked_at, last_used_at
+        from api_key where tenant = %(tenant)s
+        order by created_at desc, id offset %(offset)s limit %(limit)s
+    ) as part on true
+    order by created_at desc, id
+"""
+
+
+async def page(conn: Connection, tenant: str, span: Span) -> tuple[list[Key], int]:
+    """Part of the keys, the newest first, and how many there are."""
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(PAGE, {"tenant": tenant, **span.values})
+        rows = await cursor.fetchall()
+    total: int = rows[0]["count"]
+    found = [{name: row[name] for name in Key.__slots__} for row in rows if row["id"]]
+    return [Key(**row) for row in found], total
+
+
+REVOKE = """
+    update api_key set revoked_at = clock_timestamp()
+    where tenant = %(tenant)s and id = %(id)s and revoked_at is null
+    returning id, name, role, created_at, expires_at, revoked_at, last_used_at
+"""
+
+EXISTS = "select from api_key where tenant = %(tenant)s and id = %(id)s"
+
+
+async def revoke_key(conn: Connection, tenant: str, key_id: str, by: By) -> None:
+    """Make the key useless from its next request on. A second time changes nothing."""
+    named = {"tenant": tenant, "id": key_id}
+    async with conn.transaction(), conn.cursor(row_factory=class_row(Key)) as cursor:
+        key = await (await cursor.execute(REVOKE, named)).fetchone()
+        if key is not None:
+            await note(conn, tenant, by, _note("key.revoked", key))
+        elif not (await conn.execute(EXISTS, named)).rowcount:
+            raise NotFoundError("key")

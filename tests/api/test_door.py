@@ -1,8 +1,6 @@
 """Who gets in, in which order the checks come, and that every refusal is a problem."""
 
 
-
-
 async def test_a_path_that_does_not_exist_is_a_problem_after_authentication(client, admin):
     unknown = await client.get("/api/nowhere")
     known = await admin.get("/api/nowhere")
