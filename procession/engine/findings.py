@@ -1,0 +1,73 @@
+"""What a check finds in a body, and reading it piece by piece without stopping at the first fault.
+
+A reader gives what it can be sure of and notes the rest, so that everything wrong is told at once.
+Null is the same as left out.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from procession.engine.catalogue import Catalogue
+from procession.engine.content_type import ContentType
+from procession.engine.errors import Concern, Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a definition is checked against."""
+
+    catalogue: Catalogue
+    content_types: Mapping[str, ContentType]
+    insecure_signed_urls: bool = False
+
+
+@dataclass(slots=True)
+class Findings:
+    """The faults and concerns of one check, in the order they were met."""
+
+    faults: list[Fault] = field(default_factory=list[Fault])
+    concerns: list[Concern] = field(default_factory=list[Concern])
+    refused: set[str] = field(default_factory=set[str])  # the names of the faults
+
+    def refuse(self, name: str, reason: str) -> None:
+        """The first fault of a name is the one that is told."""
+        if name not in self.refused:
+            self.refused.add(name)
+            self.faults.append(Fault(name, reason))
+
+    def warn(self, name: str, message: str) -> None:
+        self.concerns.append(Concern(name, message))
+
+    def properties(self, value: object, path: str) -> dict[str, object]:
+        if isinstance(value, dict):
+            return cast("dict[str, object]", value)
+        if value is not None:
+            self.refuse(path, "must be an object")
+        return {}
+
+    def items(self, value: object, path: str) -> list[object]:
+        if isinstance(value, list):
+            return cast("list[object]", value)
+        if value is not None:
+            self.refuse(path, "must be a list")
+        return []
+
+    def texts(self, value: object, path: str, *, least: int, most: int) -> dict[str, int]:
+        """The texts of a list in their order, each once, with the index it came first at."""
+        found: dict[str, int] = {}
+        items = self.items(value, path)
+        for index, one in enumerate(items):
+            if isinstance(one, str):
+                found.setdefault(one, index)
+            else:
+                self.refuse(f"{path}[{index}]", "must be text")
+        if len(items) < least or len(found) > most:
+            self.refuse(path, f"must have {least} to {most} texts")
+        return found
+
+    def warn_of_unknown(self, value: dict[str, object], path: str, known: Collection[str]) -> None:
+        """Warn of the properties that mean nothing here."""
+        for name in value:
+            if name not in known:
+                self.warn(f"{path}.{name}" if path else name, "is not known and is ignored")
