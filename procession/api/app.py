@@ -8,7 +8,17 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from procession.api import content_types, entries, health, run_commands, runs
+from procession.api import (
+    content_types,
+    entries,
+    health,
+    keys,
+    me,
+    roles,
+    run_commands,
+    runs,
+    tenants,
+)
 from procession.api.body import SHAPES
 from procession.api.middleware import Door
 from procession.api.problems import MEDIA_TYPE, Problem, add_handlers
@@ -16,8 +26,14 @@ from procession.api.services import Services
 
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
+    me.router,
+    keys.router,
+    roles.router,
+    tenants.router,
     content_types.router,
     entries.router,
+    catalogue.router,  # before the paths that hold an id
+    workflows.router,
     runs.router,
     run_commands.router,
 )

@@ -9,8 +9,7 @@ from starlette.status import HTTP_201_CREATED
 from procession.api.body import Document, takes
 from procession.api.deps import Call, Caller, Database, Part
 from procession.api.routes import api_router, needs
-from procession.api.shapes import Answer, Page, Received, Time, Who, page_of
-from procession.engine.access import Actor
+from procession.api.shapes import Answer, Page, Received, Time, Who, page_of, who
 from procession.engine.change import Key
 from procession.engine.content_type import ContentType, Sensitivity
 from procession.engine.entry import Entry, may_read, readable_data
@@ -81,10 +80,6 @@ class SavedView(FiredView):
     entry: EntryView
     version: int
     warnings: list[Warned]
-
-
-def who(actor: Actor) -> Who:
-    return Who(kind=actor.kind, id=actor.id, name=actor.name)
 
 
 def view(entry: Entry, content_type: ContentType, caller: Caller) -> EntryView:

@@ -8,6 +8,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerialize
 from pydantic.alias_generators import to_camel
 
 from procession.api.deps import Paging
+from procession.engine.access import Actor
 
 Row = TypeVar("Row")
 Item = TypeVar("Item")
@@ -46,6 +47,11 @@ class Who(Answer):
     kind: str
     id: str
     name: str
+
+
+def who(actor: Actor) -> Who:
+    """The actor, without what is only for templates."""
+    return Who(kind=actor.kind, id=actor.id, name=actor.name)
 
 
 class Page(Answer, Generic[Item]):

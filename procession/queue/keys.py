@@ -6,11 +6,10 @@ import string
 from dataclasses import dataclass
 from datetime import datetime
 
-from psycopg.errors import ForeignKeyViolation
 from psycopg.rows import class_row, dict_row
 
 from procession.engine.access import BUILT_IN
-from procession.engine.errors import NotFoundError
+from procession.engine.errors import Fault, NotFoundError, ValidationFailedError
 from procession.queue.audit import By, Note, note
 from procession.queue.pool import Connection
 from procession.queue.runs import Span
@@ -21,16 +20,11 @@ ID_LENGTH, SECRET_LENGTH = 12, 43  # 43 of 62 signs are 256 bits
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """Whose key is wanted, and what it may do."""
+    """What a key is to be."""
 
-    tenant: str
     name: str
     role: str
     expires_at: datetime | None = None
-
-
-class NoSuchError(Exception):
-    """The key is wanted for something that does not exist. The message says for what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +45,7 @@ class CreatedKey:
     """A new key, and what its bearer shows: never to be had again."""
 
     key: Key
-    bearer: str
+    secret: str
 
 
 # The role is held in share mode, so that it is not deleted meanwhile.
@@ -64,27 +58,24 @@ CREATE = """
 """
 
 
-async def create_key(conn: Connection, wanted: NewKey, by: By) -> CreatedKey:
+async def create_key(conn: Connection, tenant: str, new: NewKey, by: By) -> CreatedKey:
     """Make a key. Its secret is in the answer and nowhere else: only a digest is kept."""
     key_id, secret = _signs(ID_LENGTH), _signs(SECRET_LENGTH)
     values = {
-        "tenant": wanted.tenant,
+        "tenant": tenant,
         "id": key_id,
-        "name": wanted.name,
-        "role": wanted.role,
+        "name": new.name,
+        "role": new.role,
         "digest": hashlib.sha256(secret.encode()).digest(),
-        "expires_at": wanted.expires_at,
+        "expires_at": new.expires_at,
     }
-    try:
-        async with conn.transaction(), conn.cursor(row_factory=class_row(Key)) as cursor:
-            held = await conn.execute(HOLD_ROLE, values)
-            if not held.rowcount and wanted.role not in BUILT_IN:
-                raise NoSuchError(f"There is no role {wanted.role} in the tenant {wanted.tenant}.")
-            key = await (await cursor.execute(CREATE, values)).fetchone()
-            assert key is not None  # an insert that did not raise
-            await note(conn, wanted.tenant, by, _note("key.created", key))
-    except ForeignKeyViolation:
-        raise NoSuchError(f"There is no tenant {wanted.tenant}.") from None
+    async with conn.transaction(), conn.cursor(row_factory=class_row(Key)) as cursor:
+        held = await conn.execute(HOLD_ROLE, values)
+        if not held.rowcount and new.role not in BUILT_IN:
+            raise ValidationFailedError([Fault("role", "is not a role of this tenant")])
+        key = await (await cursor.execute(CREATE, values)).fetchone()
+        assert key is not None  # an insert that did not raise
+        await note(conn, tenant, by, _note("key.created", key))
     return CreatedKey(key, f"prc_{key_id}_{secret}")
 
 
