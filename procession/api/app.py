@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from procession.api import (
+    catalogue,
     content_types,
     entries,
     health,
@@ -18,6 +19,7 @@ from procession.api import (
     run_commands,
     runs,
     tenants,
+    workflows,
 )
 from procession.api.body import SHAPES
 from procession.api.middleware import Door

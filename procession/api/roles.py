@@ -9,7 +9,7 @@ from procession.api.body import Document, read, takes
 from procession.api.deps import Call, Database, Part, Tenant
 from procession.api.routes import api_router, needs
 from procession.api.shapes import Answer, Page, Received, page_of
-from procession.engine.access import ALL, EVERYTHING, unknown_capabilities
+from procession.engine.access import unknown_capabilities
 from procession.engine.errors import ValidationFailedError
 from procession.queue import roles
 from procession.queue.roles import Role
