@@ -7,6 +7,7 @@ import string
 import httpx2
 import pytest
 
+from procession.actions.load import built_in, load
 from procession.api.app import create_app
 from procession.api.services import Services
 from procession.engine.workflow import ActionDefinition, Definition
@@ -40,7 +41,8 @@ async def add_key(conn, tenant="default", role="Admin"):
 
 @pytest.fixture
 def app(pool):
-    return create_app(Services(pool=pool, control_tokens=(CONTROL,)))
+    catalogue = load(built_in(), []).catalogue()
+    return create_app(Services(pool=pool, control_tokens=(CONTROL,), catalogue=catalogue))
 
 
 @pytest.fixture

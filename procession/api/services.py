@@ -7,8 +7,10 @@ from typing import cast
 
 from fastapi import Request
 
+from procession.engine.catalogue import Catalogue
 from procession.queue.pool import Pool
 
+NO_TYPES = Catalogue()
 CALLER = "procession.caller"  # of the request's scope: who calls
 
 
@@ -32,6 +34,8 @@ class Services:
     control_tokens: tuple[str, ...] = ()
     max_body_bytes: int = 1_048_576
     retention: Retention = Retention()
+    catalogue: Catalogue = NO_TYPES  # the action types that this process knows
+    insecure_signed_urls: bool = False  # whether a webhook over http may have a secret
     reasons: Callable[[], Awaitable[list[str]]] = _always_ready  # why it is not ready, if it is not
 
 

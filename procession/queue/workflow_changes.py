@@ -69,11 +69,12 @@ async def update(
 
 
 async def switch(
-    conn: Connection, tenant: str, workflow_id: UUID, by: By, *, enabled: bool
+    conn: Connection, tenant: str, workflow_id: UUID, by: By, wanted: Callable[[], bool]
 ) -> Workflow:
-    """Switch a workflow on or off."""
+    """Switch a workflow on or off; what is wanted is read once the workflow is found."""
     async with conn.transaction():
         before = await locked(conn, tenant, workflow_id)
+        enabled = wanted()
         if before.enabled == enabled:
             return before
         await workflows.enable(conn, tenant, workflow_id, enabled=enabled)

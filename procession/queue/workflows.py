@@ -13,7 +13,9 @@ from msgspec import Struct
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import Json
 
+from procession.engine.content_type import ContentType
 from procession.engine.workflow import Definition
+from procession.queue.content_types import decoded
 from procession.queue.pool import Connection
 from procession.queue.runs import Span
 
@@ -140,6 +142,15 @@ async def at_version(
     return None if row is None else read(row)
 
 
+EXISTS = "select from workflow where tenant = %(tenant)s and id = %(id)s"
+
+
+async def exists(conn: Connection, tenant: str, workflow_id: UUID) -> bool:
+    """Whether the tenant has it, or had it."""
+    found = await conn.execute(EXISTS, {"tenant": tenant, "id": workflow_id})
+    return found.rowcount == 1
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """Part of a list, and how long all of it is."""
@@ -217,3 +228,12 @@ ENABLE = """
 async def enable(conn: Connection, tenant: str, workflow_id: UUID, *, enabled: bool) -> None:
     """Switch on or off a workflow whose row the caller has locked."""
     await conn.execute(ENABLE, {"tenant": tenant, "id": workflow_id, "enabled": enabled})
+
+
+DECLARED = "select name, definition::text from content_type where tenant = %(tenant)s"
+
+
+async def declared(conn: Connection, tenant: str) -> dict[str, ContentType]:
+    """The content types of a tenant, which a definition is checked against."""
+    cursor = await conn.execute(DECLARED, {"tenant": tenant})
+    return {name: decoded(definition) async for name, definition in cursor}

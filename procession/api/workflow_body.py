@@ -1,0 +1,108 @@
+"""What a save of a workflow sends, and what is found right or wrong with it."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from procession.api.body import Document
+from procession.api.deps import Call, Calling, Database, Tenant
+from procession.api.services import services_of
+from procession.api.shapes import Received
+from procession.engine.credentials import carry
+from procession.engine.errors import Concern, Fault, ValidationFailedError
+from procession.engine.findings import Surroundings
+from procession.engine.validation import capped, check_definition
+from procession.engine.workflow import Definition, OnFailure
+from procession.queue import workflows
+from procession.queue.workflow_changes import Draft
+
+LOST = "a credential is stored here that the new definition does not hold"
+
+
+class CompensateBody(Received):
+    """The action that takes another one back."""
+
+    type: str
+    parameters: dict[str, str | None] | None = None
+    credentials_set: list[str] | None = None
+
+
+class ActionBody(Received):
+    """An action."""
+
+    type: str
+    parameters: dict[str, str | None] | None = None
+    credentials_set: list[str] | None = None
+    on_failure: OnFailure | None = None
+    capture: list[str] | None = None
+    compensate: CompensateBody | None = None
+
+
+class WorkflowBody(Received):
+    """A workflow."""
+
+    name: str
+    trigger_content_types: list[str]
+    trigger_events: list[str]
+    conditions: dict[str, str] | None = None
+    actions: list[ActionBody]
+    enabled: bool | None = None
+    executor: None = None
+
+
+class EnabledBody(Received):
+    """Whether it is to be on."""
+
+    enabled: bool
+
+
+async def _surroundings(request: Request, conn: Database, tenant: Tenant) -> Surroundings:
+    services = services_of(request)
+    declared = await workflows.declared(conn, tenant)
+    return Surroundings(services.catalogue, declared, services.insecure_signed_urls)
+
+
+Around = Annotated[Surroundings, Depends(_surroundings)]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a body says, and what is wrong with it."""
+
+    draft: Draft | None
+    faults: tuple[Fault, ...]
+    concerns: tuple[Concern, ...]
+
+    def right(self) -> Draft:
+        """What is to be saved; all that is wrong raises at once."""
+        if self.draft is None or self.faults:
+            raise ValidationFailedError(self.faults)
+        return self.draft
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A save, and what it is checked against."""
+
+    document: object
+    around: Surroundings
+    call: Calling
+
+    def found(self, stored: Definition | None) -> Findings:
+        """What comes of it where this is stored; None before the first save."""
+        carried = carry(self.document, stored, self.around.catalogue)
+        checked = check_definition(carried.body, self.around)
+        lost = (Concern(path, LOST) for path in carried.dropped)
+        return Findings(
+            checked.definition and Draft(checked.definition, checked.enabled),
+            (*checked.faults, *carried.faults),
+            capped((*checked.concerns, *lost)),
+        )
+
+
+def _sent(document: Document, around: Around, call: Call) -> Sent:
+    return Sent(document, around, call)
+
+
+Saving = Annotated[Sent, Depends(_sent)]

@@ -1,0 +1,123 @@
+"""Workflows: what happens after which events. Each save that changes something is a version."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Depends, Path, Request, Response, status
+
+from procession.api.body import Document, read, takes
+from procession.api.deps import Call, Database, Part, Tenant
+from procession.api.routes import api_router, needs
+from procession.api.services import services_of
+from procession.api.shapes import Page, page_of
+from procession.api.workflow_body import EnabledBody, Findings, Saving, WorkflowBody
+from procession.api.workflow_view import WorkflowView, workflow_view
+from procession.engine.catalogue import Catalogue
+from procession.engine.errors import NotFoundError
+from procession.queue import workflow_changes, workflows
+from procession.queue.workflow_changes import Draft
+from procession.queue.workflows import Workflow
+
+router = api_router("workflows")
+MANAGE = [needs("manage_workflows")]
+ONE = "/workflows/{id}"
+
+WorkflowId = Annotated[UUID, Path(alias="id")]
+Version = Annotated[int, Path(ge=1, le=2**31 - 1)]
+
+
+def _catalogue(request: Request) -> Catalogue:
+    return services_of(request).catalogue
+
+
+Types = Annotated[Catalogue, Depends(_catalogue)]
+
+
+def tag(response: Response, workflow: Workflow) -> None:
+    response.headers["ETag"] = f'"{workflow.version}"'
+
+
+@router.post(
+    "/workflows",
+    dependencies=MANAGE,
+    status_code=status.HTTP_201_CREATED,
+    openapi_extra=takes(WorkflowBody),
+)
+async def create_workflow(saving: Saving, conn: Database, response: Response) -> WorkflowView:
+    """Make a workflow."""
+    found, call = saving.found(None), saving.call
+    workflow = await workflow_changes.create(conn, call.tenant, call.by, found.right())
+    response.headers["Location"] = f"/api/workflows/{workflow.id}"
+    tag(response, workflow)
+    return workflow_view(workflow, saving.around.catalogue, found.concerns)
+
+
+@router.get("/workflows", dependencies=MANAGE)
+async def list_workflows(
+    conn: Database, tenant: Tenant, part: Part, types: Types
+) -> Page[WorkflowView]:
+    """The workflows, by name."""
+    found = await workflows.page(conn, tenant, part.span)
+    fields = page_of(found.items, found.total, part, lambda one: workflow_view(one, types))
+    return Page[WorkflowView].model_validate(fields)
+
+
+@router.get(ONE, dependencies=MANAGE)
+async def read_workflow(
+    workflow_id: WorkflowId, conn: Database, tenant: Tenant, types: Types, response: Response
+) -> WorkflowView:
+    """A workflow as it is now."""
+    workflow = await workflows.one(conn, tenant, workflow_id)
+    if workflow is None:
+        raise NotFoundError("workflow")
+    tag(response, workflow)
+    return workflow_view(workflow, types)
+
+
+@router.get(f"{ONE}/versions/{{version}}", dependencies=MANAGE)
+async def read_version(
+    workflow_id: WorkflowId, version: Version, conn: Database, tenant: Tenant, types: Types
+) -> WorkflowView:
+    """One of its versions, of a deleted workflow too, while it is kept."""
+    found = await workflows.at_version(conn, tenant, workflow_id, version)
+    if found is not None:
+        return workflow_view(found, types)
+    known = await workflows.exists(conn, tenant, workflow_id)
+    raise NotFoundError("version" if known else "workflow")
+
+
+@router.put(ONE, dependencies=MANAGE, openapi_extra=takes(WorkflowBody))
+async def replace_workflow(
+    workflow_id: WorkflowId, saving: Saving, conn: Database, response: Response
+) -> WorkflowView:
+    """Replace all of a workflow. It gets a new version when its definition changes."""
+    call, findings = saving.call, list[Findings]()
+
+    def revise(stored: Workflow) -> Draft:
+        findings.append(saving.found(stored.definition))
+        draft = findings[-1].right()
+        call.precondition.check(stored.version)
+        return draft
+
+    workflow = await workflow_changes.update(conn, call.tenant, workflow_id, call.by, revise)
+    tag(response, workflow)
+    return workflow_view(workflow, saving.around.catalogue, findings[-1].concerns)
+
+
+@router.put(f"{ONE}/enabled", dependencies=MANAGE, openapi_extra=takes(EnabledBody))
+async def switch_workflow(
+    workflow_id: WorkflowId, document: Document, conn: Database, call: Call, types: Types
+) -> WorkflowView:
+    """Switch a workflow on or off. That makes no version."""
+
+    def wanted() -> bool:
+        return read(EnabledBody, document).enabled
+
+    workflow = await workflow_changes.switch(conn, call.tenant, workflow_id, call.by, wanted)
+    return workflow_view(workflow, types)
+
+
+@router.delete(ONE, dependencies=MANAGE, status_code=status.HTTP_204_NO_CONTENT)
+async def delete_workflow(workflow_id: WorkflowId, conn: Database, call: Call) -> None:
+    """Delete a workflow, and cancel what of its runs has not happened."""
+    await workflow_changes.delete(conn, call.tenant, workflow_id, call.by)
