@@ -1,4 +1,4 @@
-"""The worker: performs what is due, until it is asked to stop.
+"""The worker process: performs what is due, until it is asked to stop.
 
 `procession worker` and `procrastinate --app procession.app.worker.jobs worker` are the same worker:
 the same settings, refusals, slots, keeper, health and signals. Importing this module reads nothing.
@@ -6,58 +6,98 @@ the same settings, refusals, slots, keeper, health and signals. Importing this m
 
 import argparse
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from importlib.metadata import version
-from time import monotonic
-from uuid import UUID
 
-from procrastinate import App, PsycopgConnector
 from procrastinate.app import WorkerOptions
-from procrastinate.worker import Worker as StockWorker
 
 from procession.actions.load import built_in, load
-from procession.actions.registry import Registry
-from procession.app import compose
-from procession.app.health import Health, of_database, serve_health
-from procession.app.keeper import Keeper
-from procession.app.settings import Settings, read_or_exit
+from procession.app import compose, health
+from procession.app.health import Health, serve_health
+from procession.app.runner import MOST, Options, Runner
+from procession.app.settings import Settings
 from procession.app.signals import at_once, on_stop
 from procession.app.start import arrive_and_check, begin, refusing, run
 from procession.outbound.http import Client
-from procession.queue.claim import Wanted
-from procession.queue.ids import uuid7
-from procession.queue.jobs import Jobs, worker_of
-from procession.queue.leases import SELF_STOP, Held
-from procession.queue.manager import ATTEMPT, Manager, Work
+from procession.queue.jobs import Jobs
 from procession.queue.pool import Database, Pool, make_pool
-from procession.queue.record import Recorder
-from procession.queue.types import Happened, Passed, Tell, nobody
-from procession.queue.workers import Worker as Row
-from procession.tasks.attempt import PERFORMER, Performer, attempt
-
-MOST = 20  # actions in flight in one worker
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the operator decides of a worker."""
+@refusing()
+def main(_: argparse.Namespace) -> None:
+    """`procession worker`."""
+    run(_alone(begin("worker")))
 
-    database: Database
-    concurrency: int = 1
-    enabled: bool = True
-    grace: timedelta = timedelta(seconds=25)
-    limit: timedelta = timedelta(seconds=300)
-    wait: bool = True  # for more, once there is nothing due
 
-    @classmethod
-    def of(cls, settings: Settings) -> "Options":
-        return cls(
-            database=replace(settings.database, prefer_indexes=True),
-            concurrency=settings.workflows__runner_concurrency,
-            enabled=settings.workflows__runner_enabled,
-            grace=timedelta(seconds=settings.shutdown_grace_seconds),
-            limit=timedelta(seconds=settings.workflows__lease_seconds),
-        )
+async def _alone(settings: Settings) -> None:
+    stop = asyncio.Event()
+    with on_stop(stop.set, at_once):
+        if await arrive_and_check(settings.database, stop):
+            async with make_pool(database_of(settings)) as pool:
+                await run_worker(settings, options_of(settings), pool, stop)
+
+
+def database_of(settings: Settings) -> Database:
+    """As a worker reaches it."""
+    return replace(settings.database, prefer_indexes=True)
+
+
+def options_of(settings: Settings) -> Options:
+    """What the settings say of a worker."""
+    return Options(
+        database=database_of(settings),
+        concurrency=settings.workflows__runner_concurrency,
+        enabled=settings.workflows__runner_enabled,
+        grace=timedelta(seconds=settings.shutdown_grace_seconds),
+        limit=timedelta(seconds=settings.workflows__lease_seconds),
+    )
+
+
+async def run_worker(settings: Settings, options: Options, pool: Pool, stop: asyncio.Event) -> None:
+    """Work and answer for it until asked to stop."""
+    async with compose.client(settings) as client:
+        runner = make_runner(settings, options, pool, client)
+
+        async def reasons() -> list[str]:
+            if stop.is_set():
+                return ["stopping"]
+            return [*await health.of_database(pool), *runner.reasons()]
+
+        async with serve_health(settings.host, settings.port_of("worker"), Health(reasons)):
+            await runner.run(stop)
+
+
+def make_runner(settings: Settings, options: Options, pool: Pool, client: Client) -> Runner:
+    """A worker of the actions that are installed here."""
+    insecure = settings.webhooks__allow_insecure_signed_urls
+    registry = load(built_in(allow_insecure_signed_urls=insecure))
+    return Runner(pool, options, registry, client)
+
+
+class _Plain:
+    """What the plain command begins with: the settings, read when it opens the app."""
+
+    settings: Settings | None = None
+
+    def pool(self) -> Pool:
+        self.settings = begin("worker")
+        return make_pool(database_of(self.settings))
+
+    async def work(self, pool: Pool, given: WorkerOptions) -> None:
+        """Work as our own command does, by what its command line leaves to say."""
+        settings = self.settings or begin("worker")
+        options = options_of(settings)
+        concurrency = given.get("concurrency", options.concurrency)
+        if not 1 <= concurrency <= MOST:
+            raise SystemExit(f"procession: --concurrency takes 1 to {MOST}, not {concurrency}")
+        if given.get("queues"):
+            raise SystemExit("procession: --queues is not taken: a worker serves every tenant")
+        options = replace(options, concurrency=concurrency, wait=given.get("wait", True))
+        stop = asyncio.Event()
+        with on_stop(stop.set, at_once):
+            if await arrive_and_check(options.database, stop):
+                await run_worker(settings, options, pool, stop)
+
+
+_plain = _Plain()
+jobs = Jobs(_plain.pool, _plain.work)

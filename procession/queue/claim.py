@@ -4,13 +4,15 @@ A claim never waits for a lock and never takes more than it is asked for. The ru
 job is marked, and made where it is missing. What is written is what `engine.run.claim` returns.
 """
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from msgspec import json
+from msgspec import MsgspecError, json
 
 from procession.engine.content_type import ContentType
 from procession.engine.entry import Entry
@@ -18,6 +20,8 @@ from procession.engine.run import DOCUMENT_FORMAT, Action, Compensation, Run
 from procession.engine.workflow import Definition
 from procession.queue.pool import Connection
 from procession.queue.types import Claim, Event, Tenant
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,13 @@ async def claim(conn: Connection, wanted: Wanted, slots: int, after: str = "") -
             "format": DOCUMENT_FORMAT,
         },
     )
-    return [_claimed(row) for row in await cursor.fetchall()]
+    claims: list[Claim] = []
+    for row in await cursor.fetchall():
+        try:
+            claims.append(_claimed(row))
+        except MsgspecError:  # the others are not held up by it; its lease lapses
+            log.exception("A run cannot be read")
+    return claims
 
 
 _actions = json.Decoder(tuple[Action, ...]).decode
@@ -164,11 +174,12 @@ def content_type_of(text: str | None) -> ContentType | None:
     return _content_type_kept(text) if len(text) <= LONGEST_KEPT else _content_type(text)
 
 
-def run_of(columns: Iterable[Any]) -> Run:
-    """The run of these columns: four times, compensation, actions and outputs."""
+def run_of(columns: Iterable[Any], completed_at: datetime | None = None) -> Run:
+    """The run of these columns: three times, compensation, actions and outputs."""
     created_at, cancelled_at, abandoned_at, compensation, actions, outputs = columns
     return Run(
         created_at=created_at,
+        completed_at=completed_at,
         cancelled_at=cancelled_at,
         abandoned_at=abandoned_at,
         compensation=Compensation(compensation) if compensation else None,

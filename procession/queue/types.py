@@ -1,6 +1,7 @@
 """What the queue hands to the rooms above it: what was claimed, and who is told of what happens."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
@@ -8,10 +9,14 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from procession.engine.access import Actor
 from procession.engine.content_type import ContentType
 from procession.engine.entry import Entry
 from procession.engine.run import Action, Run, Step
 from procession.engine.workflow import Definition
+
+# The run that is worked on, for what is logged meanwhile.
+current_run: ContextVar[UUID | None] = ContextVar("current_run", default=None)
 
 
 class Tenant(Struct, frozen=True, kw_only=True):
@@ -27,7 +32,7 @@ class Tenant(Struct, frozen=True, kw_only=True):
 class Event(Struct, frozen=True, kw_only=True):
     """What fired a run: who did it, when, and by which transition if it was one."""
 
-    actor: Mapping[str, str] | None = None
+    actor: Actor | None = None
     at: datetime | None = None
     transition: str | None = None
 

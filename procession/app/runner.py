@@ -1,0 +1,131 @@
+"""What a worker is made of, and how it comes to its end.
+
+Everything that goes on beside the actions (keeper, recorder) goes on until the last outcome is
+written. A loop that ends without being asked to ends the worker with an error.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import version
+from time import monotonic
+
+from procession.actions.registry import Registry
+from procession.app.keeper import Keeper
+from procession.outbound.http import Client
+from procession.queue.claim import Wanted
+from procession.queue.ids import uuid7
+from procession.queue.jobs import Working
+from procession.queue.leases import SELF_STOP, Held
+from procession.queue.manager import Work
+from procession.queue.pool import Database, Pool
+from procession.queue.record import Recorder
+from procession.queue.types import Happened, Passed, Recorded, Tell, nobody
+from procession.queue.workers import Worker
+from procession.tasks.attempt import PERFORMER, Performer, attempt
+
+MOST = 20  # actions in flight in one worker
+STALE_PASS = 30.0  # seconds without a pass, or
+STALE_BEAT = 15.0  # without a renewal of the worker's row, after which it is not ready
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the operator decides of a worker."""
+
+    database: Database
+    concurrency: int = 1
+    enabled: bool = True
+    grace: timedelta = timedelta(seconds=25)
+    limit: timedelta = timedelta(seconds=300)
+    wait: bool = True  # for more, once there is nothing due
+
+
+class UnaskedError(Exception):
+    """The worker ended without being asked to."""
+
+
+class Runner:
+    """One worker, on a pool that it shares with whatever else the process does."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        options: Options,
+        registry: Registry,
+        client: Client,
+        *,
+        tell: Tell = nobody,
+    ) -> None:
+        assert 1 <= options.concurrency <= MOST, "settings see to it"
+        self._options, self._tell = options, tell
+        self._passed_at = monotonic()
+        held = Held()
+        row = Worker(
+            id=uuid7(),
+            release=version("procession"),
+            types=registry.types,
+            claims=options.enabled,
+        )
+        repeatable = tuple(one for one in registry.types if registry.repeatable(one))
+        work = Work(
+            pool=pool,
+            wanted=Wanted(row.id, registry.types, repeatable),
+            slots=options.concurrency if options.enabled else 0,
+            held=held,
+            tell=self._heard,
+            wait=options.wait,
+        )
+        self._recorder = Recorder(pool, held, self._heard)
+        performer = Performer(
+            registry=registry,
+            client=client,
+            limit=options.limit,
+            held=held,
+            recorder=self._recorder,
+        )
+        self._held = held
+        self._keeper = Keeper(database=options.database, worker=row, held=held, tell=self._heard)
+        self._working = Working(work, attempt, {PERFORMER: performer}, options.grace)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until asked to stop; actions in flight may end within the grace, then are cut."""
+        async with asyncio.TaskGroup() as beside:
+            keeping = beside.create_task(self._keeper.run())
+            recording = beside.create_task(self._recorder.run())
+            stopping = beside.create_task(self._when(stop))
+            try:
+                await self._working.run()
+                if self._options.wait and not stop.is_set():
+                    raise UnaskedError
+            finally:
+                for claim in self._working.unstarted():
+                    await self._recorder.release(claim, started=False)
+                recording.cancel()
+                stopping.cancel()
+                self._keeper.end()
+                await asyncio.wait({keeping})
+
+    async def _when(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._working.stop()
+
+    def _heard(self, happened: Happened) -> None:
+        match happened:
+            case Passed():
+                self._passed_at = monotonic()
+            case Recorded(step=step) if step.run.completed_at is None:
+                self._working.ring()  # its next action may be due already
+            case _:
+                pass
+        self._tell(happened)
+
+    def reasons(self) -> list[str]:
+        """Why this worker is not ready, as far as it knows by itself."""
+        now = monotonic()
+        found = {
+            "pass": self._options.enabled and now - self._passed_at > STALE_PASS,
+            "heartbeat": now - self._keeper.beaten_at > STALE_BEAT,
+            "leases": now - self._held.renewed_at > SELF_STOP.total_seconds(),
+        }
+        return [reason for reason, holds in found.items() if holds]

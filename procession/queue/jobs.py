@@ -1,0 +1,85 @@
+"""Procrastinate's app and worker, with our manager in the place of theirs.
+
+The app that the plain `procrastinate` command is pointed at makes its pool when it is opened, and
+hands over to the worker that it was given.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Unpack
+
+from procrastinate import App, JobContext, PsycopgConnector
+from procrastinate.app import WorkerOptions
+from procrastinate.worker import Worker
+from typing_extensions import override
+
+from procession.queue.manager import ATTEMPT, POLL, Manager, Work
+from procession.queue.pool import Pool
+from procession.queue.types import Claim
+
+NEVER = 1e9  # seconds; an attempt is not aborted by a row of its job, but cancelled by its run's
+
+
+class Jobs(App):
+    """What `procrastinate --app` is pointed at."""
+
+    def __init__(
+        self, make: Callable[[], Pool], work: Callable[[Pool, WorkerOptions], Awaitable[None]]
+    ) -> None:
+        def ours(**_: object) -> Pool:
+            return make()  # whatever arguments Procrastinate would give its own
+
+        super().__init__(connector=PsycopgConnector(pool_factory=ours))  # pyright: ignore[reportUnknownMemberType]  a bare dict there
+        self._work = work
+
+    @override
+    async def run_worker_async(self, **options: Unpack[WorkerOptions]) -> None:
+        connector = self.connector
+        assert isinstance(connector, PsycopgConnector)
+        await self._work(connector.pool, options)
+
+
+class Working:
+    """A stock worker that performs claims by a task. One slot more than they have is for the rest."""
+
+    def __init__(
+        self,
+        work: Work,
+        task: Callable[[JobContext], Awaitable[None]],
+        context: dict[str, object],
+        grace: timedelta,
+    ) -> None:
+        self._pool = work.pool
+        self._app = App(connector=PsycopgConnector())
+        self._app.task(name=ATTEMPT, pass_context=True)(task)
+        self._manager = Manager(self._app.connector, work)
+        self._app.job_manager = self._manager
+        self._worker = Worker(
+            self._app,
+            concurrency=work.slots + 1,
+            wait=work.wait,
+            fetch_job_polling_interval=POLL,
+            abort_job_polling_interval=NEVER,
+            delete_jobs="successful",
+            additional_context=context,
+            shutdown_graceful_timeout=grace.total_seconds(),
+            install_signal_handlers=False,
+        )
+
+    async def run(self) -> None:
+        """Work until asked to stop, or until nothing is due where that is what was asked for."""
+        async with self._app.open_async(self._pool):
+            await self._worker.run()
+
+    def ring(self) -> None:
+        """There may be something to claim."""
+        self._manager.ring()
+
+    def stop(self) -> None:
+        """Claim nothing more, and end once what is in flight has."""
+        self._manager.stop()
+        self._worker.stop()
+
+    def unstarted(self) -> list[Claim]:
+        """What was claimed and never begun, to be given back."""
+        return self._manager.unstarted()

@@ -1,0 +1,87 @@
+"""Outcomes that met a run which had moved on: to decide anew, already written, or too late."""
+
+from datetime import datetime
+
+from procession.engine.outcome import Outcome
+from procession.engine.run import HistoryEntry, Run, Step, discard
+from procession.queue.claim import run_of
+from procession.queue.pool import Connection
+from procession.queue.save import Seen, save_step
+from procession.queue.types import Claim
+
+LATEST = """
+    select version, created_at, cancelled_at, abandoned_at, compensation, actions::text,
+           outputs::text
+    from run
+    where tenant = %(tenant)s and id = %(id)s
+      and lease_token = %(token)s and lease_until > clock_timestamp()
+"""
+
+
+async def latest(conn: Connection, claim: Claim) -> tuple[Run, int] | None:
+    """The run as it is now, with its version; None when the lease is gone."""
+    held = {"tenant": claim.tenant.slug, "id": claim.id, "token": claim.token}
+    cursor = await conn.execute(LATEST, held)
+    row = await cursor.fetchone()
+    return None if row is None else (run_of(row[1:]), row[0])
+
+
+WRITTEN = """
+    select from attempt
+    where tenant = %(tenant)s and run_id = %(id)s and ordinal = %(ordinal)s and undo = %(undo)s
+      and number = %(number)s and finished_at = %(finished_at)s
+"""
+
+
+async def is_written(conn: Connection, claim: Claim, step: Step) -> bool:
+    """Whether a write whose answer was lost had been made after all."""
+    cursor = await conn.execute(
+        WRITTEN,
+        {
+            "tenant": claim.tenant.slug,
+            "id": claim.id,
+            "ordinal": claim.ordinal,
+            "undo": claim.undo,
+            "number": claim.action.attempts,
+            "finished_at": step.history[0].finished_at,
+        },
+    )
+    return bool(cursor.rowcount)
+
+
+LOCK = """
+    select version, completed_at, clock_timestamp(),
+           created_at, cancelled_at, abandoned_at, compensation, actions::text, outputs::text
+    from run
+    where tenant = %(tenant)s and id = %(id)s
+    for no key update
+"""
+
+
+async def note(conn: Connection, claim: Claim, outcome: Outcome, duration_ms: int) -> None:
+    """Say in the history that an outcome came too late. Nothing else of the run changes."""
+    async with conn.transaction():
+        cursor = await conn.execute(LOCK, {"tenant": claim.tenant.slug, "id": claim.id})
+        row = await cursor.fetchone()
+        if row is None:
+            return
+        version, completed_at, now, *columns = row
+        run = run_of(columns, completed_at)
+        seen = Seen(tenant=claim.tenant.slug, id=claim.id, version=version, outputs=run.outputs)
+        step = Step(run=run, history=(_entry(claim, run, outcome, duration_ms, now),))
+        await save_step(conn, seen, step, claim.definition, now)
+
+
+def _entry(
+    claim: Claim, run: Run, outcome: Outcome, duration_ms: int, now: datetime
+) -> HistoryEntry:
+    return discard(
+        run,
+        claim.ordinal,
+        claim.undo,
+        claim.action.attempts,
+        outcome,
+        now=now,
+        started_at=claim.action.started_at,
+        duration_ms=duration_ms,
+    )

@@ -1,0 +1,234 @@
+"""Giving back what came of a claim.
+
+Outcomes that are ready together are written by one statement; while it is under way the next ones
+gather. What somebody else wrote meanwhile is decided on anew, what comes after its lease is
+discarded, and what cannot be stored is stored in a form that can.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from uuid import UUID
+
+from psycopg import Error
+from psycopg.errors import ProgramLimitExceeded
+
+from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
+from procession.engine.run import Run, Step, release, settle
+from procession.queue.late import is_written, latest, note
+from procession.queue.leases import Held
+from procession.queue.outage import OUTAGES
+from procession.queue.pool import Connection, Pool
+from procession.queue.save import AT_ONCE, Row, Seen, encode, save
+from procession.queue.types import Claim, Discarded, Recorded, Released, Tell, nobody
+
+log = logging.getLogger(__name__)
+
+AGAIN = timedelta(milliseconds=500)  # between tries while the database does not answer
+LAST = timedelta(seconds=5)  # for what is on its way when the worker stops
+UNSTORABLE = "What came of the attempt could not be stored."
+
+Decide = Callable[[Run, datetime], Step]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of performing a claim."""
+
+    outcome: Outcome
+    duration_ms: int
+    body: str | None = None
+
+    @property
+    def reduced(self) -> "Ended":
+        """The same in a form that can be stored whatever it held."""
+        match self.outcome:
+            case Succeeded():
+                outcome = Succeeded(error=UNSTORABLE)
+            case Failed(retryable=retryable):
+                outcome = Failed(UNSTORABLE, retryable=retryable)
+            case Unknown():
+                outcome = Unknown(UNSTORABLE)
+            case Skipped():
+                outcome = Skipped(UNSTORABLE)
+        return Ended(outcome, self.duration_ms)
+
+
+@dataclass(slots=True)
+class Pending:
+    """A decision on its way into the database."""
+
+    claim: Claim
+    ended: Ended | None  # None: the claim is given back
+    started: bool = True
+    jitter: float = field(default_factory=random.random)
+    row: bytes = b""
+    step: Step | None = None
+    unsure: bool = False  # the answer to a write of it was lost
+    written: asyncio.Future[Step | None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+    def decide(self, run: Run, version: int) -> None:
+        """Make the row of what becomes of this run."""
+        claim, now = self.claim, self.claim.now
+        if self.ended is None:
+            step = release(run, claim.definition, now=now, started=self.started)
+        else:
+            step = settle(
+                run,
+                claim.definition,
+                self.ended.outcome,
+                now=now,
+                jitter=self.jitter,
+                duration_ms=self.ended.duration_ms,
+                body=self.ended.body,
+            )
+        seen = Seen(
+            tenant=claim.tenant.slug,
+            id=claim.id,
+            version=version,
+            token=claim.token,
+            outputs=run.outputs,
+        )
+        self.row = encode(Row.of(seen, step, claim.definition, now))
+        self.step = step
+
+    def reduce(self) -> bool:
+        """Take the form that can be stored; False when this is it already."""
+        if self.ended is None or self.ended.reduced == self.ended:
+            return False
+        self.ended = self.ended.reduced
+        self.decide(self.claim.run, self.claim.version)
+        return True
+
+
+class Recorder:
+    """Writes outcomes in groups. `run` goes on until it is cancelled, once nothing is pending."""
+
+    def __init__(self, pool: Pool, held: Held, tell: Tell = nobody) -> None:
+        self._pool = pool
+        self._held = held
+        self._tell = tell
+        self._pending: list[Pending] = []
+        self._some = asyncio.Event()
+
+    async def record(self, claim: Claim, ended: Ended) -> Step | None:
+        """What the outcome made of the run; None when it came after its lease."""
+        step = await self._write(Pending(claim, ended), Recorded)
+        if step is None:
+            await self._discard(claim, ended)
+        return step
+
+    async def release(self, claim: Claim, *, started: bool = True) -> Step | None:
+        """Give a claim back, since the worker stops; None when it was lost already."""
+        return await self._write(Pending(claim, None, started), Released)
+
+    async def _write(self, pending: Pending, told: type[Recorded] | type[Released]) -> Step | None:
+        try:
+            pending.decide(pending.claim.run, pending.claim.version)
+        except UnicodeError:  # half a character, which no encoding has
+            pending.reduce()
+        pending.written.add_done_callback(partial(self._written, pending.claim, told))
+        self._pending.append(pending)
+        self._some.set()
+        try:
+            return await asyncio.shield(pending.written)
+        except asyncio.CancelledError:
+            if self._held.is_lost(pending.claim.token):
+                pending.written.cancel()
+            else:  # the worker stops: what is on its way may still arrive
+                await asyncio.wait({pending.written}, timeout=LAST.total_seconds())
+            raise
+
+    def _written(
+        self,
+        claim: Claim,
+        told: type[Recorded] | type[Released],
+        written: asyncio.Future[Step | None],
+    ) -> None:
+        if not written.cancelled() and not written.exception() and (step := written.result()):
+            self._tell(told(claim, step))
+
+    async def run(self) -> None:
+        """Write what is pending, as it comes."""
+        while True:
+            await self._some.wait()
+            group = [one for one in self._pending[:AT_ONCE] if not one.written.done()]
+            del self._pending[:AT_ONCE]
+            if not self._pending:
+                self._some.clear()
+            if group:
+                await self._flush(sorted(group, key=_place))
+
+    async def _flush(self, group: list[Pending]) -> None:
+        try:
+            async with self._pool.connection() as conn:
+                saved = await save(conn, [one.row for one in group])
+                for one in group:
+                    if one.claim.id in saved:
+                        _answer(one, one.step)
+                    else:
+                        await self._moved_on(conn, one)
+        except ProgramLimitExceeded as error:  # an OperationalError, though it is the text's fault
+            await self._one_by_one(group, error)
+        except OUTAGES as error:
+            log.warning("Outcomes cannot be written: %s", type(error).__name__)
+            await asyncio.sleep(AGAIN.total_seconds())
+            for one in group:
+                one.unsure = True
+                self._later(one)
+        except Error as error:
+            await self._one_by_one(group, error)
+
+    async def _moved_on(self, conn: Connection, one: Pending) -> None:
+        """Decide anew on a run that somebody else wrote, if it is held still."""
+        if found := await latest(conn, one.claim):
+            one.decide(*found)
+            self._later(one)
+        elif one.unsure and one.step and await is_written(conn, one.claim, one.step):
+            _answer(one, one.step)
+        else:
+            _answer(one, None)
+
+    def _later(self, one: Pending) -> None:
+        if not one.written.done():
+            self._pending.append(one)
+            self._some.set()
+
+    async def _one_by_one(self, group: list[Pending], error: Error) -> None:
+        """Part a group that Postgres refused, and reduce the one that it refuses alone."""
+        if len(group) > 1:
+            for one in group:
+                await self._flush([one])
+            return
+        (one,) = group
+        log.warning("An outcome cannot be stored as it is: %s", type(error).__name__)
+        if one.reduce():
+            self._later(one)
+        elif not one.written.done():
+            one.written.set_exception(error)  # its lease lapses, and it is rescued
+
+    async def _discard(self, claim: Claim, ended: Ended) -> None:
+        """Say in the history that an outcome came too late."""
+        self._tell(Discarded(claim))
+        name = type(ended.outcome).__name__
+        log.warning("The outcome %s came after its lease, and is not applied", name)
+        try:
+            async with self._pool.connection() as conn:
+                await note(conn, claim, ended.outcome, ended.duration_ms)
+        except Error as error:
+            log.warning("A late outcome is not in the history: %s", type(error).__name__)
+
+
+def _place(one: Pending) -> tuple[str, UUID]:
+    return one.claim.tenant.slug, one.claim.id
+
+
+def _answer(one: Pending, step: Step | None) -> None:
+    if not one.written.done():  # whoever waited was cancelled
+        one.written.set_result(step)
