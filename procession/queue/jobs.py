@@ -40,7 +40,7 @@ class Jobs(App):
 
 
 class Working:
-    """A stock worker that performs claims by a task. One slot more than they have is for the rest."""
+    """A stock worker that performs claims by a task. It has a slot more than they may take."""
 
     def __init__(
         self,

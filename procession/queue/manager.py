@@ -17,20 +17,20 @@ from typing import Any
 from procrastinate import JobContext
 from procrastinate.connector import BaseConnector
 from procrastinate.exceptions import ConnectorException
-from procrastinate.jobs import Job, Status
+from procrastinate.jobs import Job, Notification, Status
 from procrastinate.manager import JobManager, NotificationCallback
 from psycopg import Error
 from typing_extensions import override
 
+from procession.queue.ahead import MAINTENANCE, maintenance_waits, seconds_to_next
 from procession.queue.claim import Wanted, claim
 from procession.queue.leases import Held
-from procession.queue.pool import Connection, Pool
+from procession.queue.pool import Pool
 from procession.queue.types import Claim, Claimed, Passed, Tell, nobody
 
 log = logging.getLogger(__name__)
 
 POLL = 1.0  # seconds; the longest that anything due is overlooked
-MAINTENANCE = "maintenance"  # the queue of the tasks that are no attempts
 PASSING = (Error, ConnectorException, OSError)  # what passes by itself
 ATTEMPT = "attempt"  # the task that performs a claim
 
@@ -137,7 +137,7 @@ class Manager(JobManager):
             async with work.pool.connection() as conn:
                 claims = await claim(conn, work.wanted, free, self._served_last)
                 if not claims:
-                    self._next_due = monotonic() + await _seconds_to_next(conn)
+                    self._falls_due(await seconds_to_next(conn))
         except PASSING as error:
             log.warning("Nothing could be claimed: %s", type(error).__name__)
             return None
@@ -149,6 +149,9 @@ class Manager(JobManager):
             self._ready.extend(claims)
         return self._started()
 
+    def _falls_due(self, seconds: float | None) -> None:
+        self._next_due = monotonic() + (POLL if seconds is None else seconds)
+
     async def _maintenance(self, worker_id: int) -> Job | None:
         now = monotonic()
         if self._stopping or now < self._maintained_at + POLL:
@@ -156,10 +159,8 @@ class Manager(JobManager):
         self._maintained_at = now
         try:
             async with self._work.pool.connection() as conn:
-                cursor = await conn.execute(MAINTENANCE_WAITS)
-                row = await cursor.fetchone()
-            if not row or not row[0]:
-                return None
+                if not await maintenance_waits(conn):
+                    return None
             return await super().fetch_job([MAINTENANCE], worker_id)
         except PASSING as error:
             log.warning("No maintenance task could be fetched: %s", type(error).__name__)
@@ -194,7 +195,7 @@ class Manager(JobManager):
     ) -> None:
         """Hear of new jobs for as long as the worker works, however often the database goes."""
 
-        async def hear(*, channel: str, notification: Any) -> None:
+        async def hear(*, channel: str, notification: Notification) -> None:  # noqa: ARG001  a callback's
             if notification["type"] == "job_inserted":
                 self.ring()
 
@@ -237,36 +238,3 @@ class Manager(JobManager):
             await super().unregister_worker(worker_id)
         except PASSING as error:
             log.warning("Procrastinate's row of the worker stays: %s", type(error).__name__)
-
-
-MAINTENANCE_WAITS = """
-    select exists (
-        select from procrastinate_jobs
-        where queue_name = 'maintenance' and status = 'todo'
-          and (scheduled_at is null or scheduled_at <= now()))
-"""
-# The head of each tenant's future, by the same hops as a claim's.
-NEXT_DUE = """
-    with recursive turn (tenant) as (
-        select (select run.tenant from run where run.due_at is not null
-                order by run.tenant limit 1)
-        union all
-        select (select run.tenant from run
-                where run.due_at is not null and run.tenant > turn.tenant
-                order by run.tenant limit 1)
-        from turn where turn.tenant is not null
-    )
-    select extract(epoch from min(head.due_at) - clock_timestamp())::float8
-    from turn cross join lateral (
-        select run.due_at from run
-        where run.tenant = turn.tenant and run.due_at is not null and run.due_at > now()
-        order by run.due_at limit 1
-    ) as head
-"""
-
-
-async def _seconds_to_next(conn: Connection) -> float:
-    """How long until a run falls due; long when none will."""
-    cursor = await conn.execute(NEXT_DUE)
-    row = await cursor.fetchone()
-    return POLL if row is None or row[0] is None else max(row[0], 0.001)

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from procession.queue.leases import SyncConnection
 
+LEAST = UUID(int=0)
 STRETCH = 5_000  # rows a round: some 20 ms
 
 
@@ -20,7 +21,7 @@ class Place:
 
     tenant: str = ""
     due_at: datetime | None = None
-    id: UUID = UUID(int=0)
+    id: UUID = LEAST
     lock: str = "run:"
 
 
@@ -28,7 +29,8 @@ MAKE = """
     with stretch as materialized (
         select tenant, id, due_at from run
         where due_at is not null
-          and (tenant, due_at, id) > (%(tenant)s, coalesce(%(due_at)s::timestamptz, '-infinity'), %(id)s)
+          and (tenant, due_at, id) > (%(tenant)s, coalesce(%(due_at)s::timestamptz, '-infinity'),
+                                        %(id)s)
         order by tenant, due_at, id limit %(stretch)s
     ), bare as materialized (
         select found.* from stretch cross join lateral (

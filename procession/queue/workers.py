@@ -9,7 +9,7 @@ from procession.queue.leases import SyncConnection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """This process, as the others see it."""
+    """A process, as the others see it."""
 
     id: UUID
     release: str
