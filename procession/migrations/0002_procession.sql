@@ -178,9 +178,13 @@ create index run_due on run (tenant, due_at, id) where due_at is not null;
 -- The keeper: rescue and renewal.
 create index run_lease on run (lease_until) where lease_token is not null;
 create index run_unfinished_of_workflow on run (tenant, workflow_id, id) where completed_at is null;
-create index run_newest on run (tenant, created_at desc, id);
-create index run_of_workflow on run (tenant, workflow_id, created_at desc, id);
-create index run_of_entry on run (tenant, entry_id, content_type, created_at desc, id);
+-- Lists and counts: what they filter by beside the key is included, so that they read no run that
+-- is not shown. Every write of a run writes these anyway, since due_at and updated_at are indexed.
+create index run_newest on run (tenant, created_at desc, id) include (status, content_type);
+create index run_of_workflow on run (tenant, workflow_id, created_at desc, id)
+    include (status, content_type);
+create index run_of_entry on run (tenant, entry_id, content_type, created_at desc, id)
+    include (status, workflow_id);
 create index run_changed on run (tenant, updated_at, id);
 
 -- Append-only history; the newest twenty of an action, and of its undo, are kept.
