@@ -45,8 +45,8 @@ def postgres_url():
     if url := os.environ.get("PROCESSION_TEST_DATABASE_URL"):
         yield url
     else:
-        with serve(Path(os.environ[FOLDER]) / "postgres", FAST) as url:
-            yield url
+        with serve(Path(os.environ[FOLDER]) / "postgres", FAST) as local:
+            yield local.url
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -100,3 +101,40 @@ def shared(data: Path) -> Path:
     """Where data are kept whose own folder another user cannot reach."""
     SHARED.mkdir(mode=0o755, parents=True, exist_ok=True)
     return SHARED / f"data-{hashlib.sha256(str(data).encode()).hexdigest()[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A data folder, the programs that serve it, and as whom."""
+
+    data: Path
+    programs: Path
+    user: pwd.struct_passwd | None
+
+    @property
+    def log(self) -> Path:
+        return self.data.with_name(f"{self.data.name}.log")
+
+    def run(self, program: str, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Start a program, in a session of its own: a Ctrl-C at the terminal is not for it."""
+        with self.log.open("ab") as output:
+            return subprocess.Popen(  # noqa: S603  programs that we found
+                [self.programs / program, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd="/",
+                env={name: one for name, one in os.environ.items() if not name.startswith("PG")},
+                start_new_session=True,
+                user=self.user.pw_uid if self.user else None,
+                group=self.user.pw_gid if self.user else None,
+                extra_groups=[] if self.user else None,
+            )
+
+    def own(self, folder: Path) -> None:
+        if self.user:
+            os.chown(folder, self.user.pw_uid, self.user.pw_gid)
+
+    def refusal(self, what: str) -> LocalError:
+        last = self.log.read_text(errors="replace").splitlines()[-5:]
+        return LocalError("\n".join([f"{what} {self.log} ends in:", *last]))

@@ -10,98 +10,120 @@ The server listens on a socket in its own folder of mode 700 and nowhere else, s
 import contextlib
 import fcntl
 import os
-import pwd
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from procession.app import binaries
-from procession.app.binaries import LocalError
+from procession.app.binaries import LocalError, Server
 
-__all__ = ["LocalError", "serve"]
+__all__ = ["Local", "LocalError", "serve"]
 
 LONGEST_SOCKET = 107  # bytes of a socket's path that the kernel takes
 PATIENCE = 60.0  # seconds for a server to start or to stop; recovery after a kill takes some
 STARTS = 5  # the processes of a killed server may hold its memory for a moment longer
+READY = 8  # the line of postmaster.pid that says it; the fifth names the socket's folder
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A data folder, the programs that serve it, and as whom."""
+@contextlib.contextmanager
+def serve(data: Path, options: Sequence[str] = ()) -> Generator["Local"]:
+    """A server on this folder, for as long as the block lasts."""
+    local = Local(data.absolute(), options)
+    try:
+        local.enter()
+        yield local
+    finally:
+        local.leave()
 
-    data: Path
-    programs: Path
-    user: pwd.struct_passwd | None
+
+class Local:
+    """One use of a data folder's server."""
+
+    def __init__(self, data: Path, options: Sequence[str]) -> None:
+        self._data, self._options = data, options
+        self._users: int | None = None
+        self._server: Server | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def enter(self) -> None:
+        """Use the server that runs, or start one."""
+        self._data.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._users = _open(self._data, "users")
+        with _alone(self._data):
+            fcntl.flock(self._users, fcntl.LOCK_SH)
+            self._server = _server(self._data)
+            if not _runs(self._server.data):
+                self._start(self._server)
 
     @property
-    def log(self) -> Path:
-        return self.data.with_name(f"{self.data.name}.log")
+    def url(self) -> str:
+        """Where it is to be reached."""
+        assert self._server, "it has been entered"
+        folder = quote(_postmaster(self._server.data)[4], safe="")
+        return f"postgresql://postgres@/postgres?host={folder}&port=5432"
 
-    def run(self, program: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        """Start a program, in a session of its own: a Ctrl-C at the terminal is not for it."""
-        with self.log.open("ab") as output:
-            return subprocess.Popen(  # noqa: S603  programs that we found
-                [self.programs / program, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd="/",
-                env={name: one for name, one in os.environ.items() if not name.startswith("PG")},
-                start_new_session=True,
-                user=self.user.pw_uid if self.user else None,
-                group=self.user.pw_gid if self.user else None,
-                extra_groups=[] if self.user else None,
-            )
+    def leave(self) -> None:
+        """Stop the server, unless somebody else uses it still. A second time does nothing."""
+        if self._users is None:
+            return
+        with _alone(self._data):
+            fcntl.flock(self._users, fcntl.LOCK_UN)
+            try:
+                fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if self._child:
+                    self._child.returncode = 0  # the last will stop it: it is not ours to wait for
+            else:
+                self._stop()
+            os.close(self._users)
+            self._users = None
 
-    def own(self, folder: Path) -> None:
-        if self.user:
-            os.chown(folder, self.user.pw_uid, self.user.pw_gid)
+    def _start(self, server: Server) -> None:
+        _prepare(server)
+        socket = _socket_folder(server)
+        where = ("-D", str(server.data), "-h", "", "-k", str(socket), "-p", "5432")
+        for _ in range(STARTS):
+            self._child = child = server.run("postgres", *where, *self._options)
+            _wait(lambda child=child: child.poll() is not None or _is_up(server.data, child))
+            if child.returncode is None and _is_up(server.data, child):
+                return
+            if child.returncode is None:
+                child.send_signal(signal.SIGQUIT)
+            child.wait()
+            time.sleep(0.2)
+        raise server.refusal("Postgres did not start.")
 
-    def refusal(self, what: str) -> LocalError:
-        last = self.log.read_text(errors="replace").splitlines()[-5:]
-        return LocalError("\n".join([f"{what} {self.log} ends in:", *last]))
+    def _stop(self) -> None:
+        lines = _postmaster(self._server.data) if self._server else []
+        if self._child and self._child.poll() is None:
+            self._child.send_signal(signal.SIGINT)
+            self._child.wait()
+        elif self._server and lines and _lives(int(lines[0])):
+            os.kill(int(lines[0]), signal.SIGINT)
+            if not _wait(lambda: not lines or not _lives(int(lines[0]))):
+                os.kill(int(lines[0]), signal.SIGQUIT)
+        if self._server and lines and Path(lines[4]) != self._server.data:
+            shutil.rmtree(lines[4], ignore_errors=True)
 
 
-@contextlib.contextmanager
-def serve(data: Path, options: Sequence[str] = ()) -> Generator[str]:
-    """The address of a server on this folder, for as long as the block lasts."""
-    data = data.absolute()
-    data.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    with _opened(data, "users") as users:
-        with _alone(data):
-            fcntl.flock(users, fcntl.LOCK_SH)
-            server = _server(data)
-            socket = _running(server.data)
-            child = None if socket else _start(server, options)
-            socket = socket or Path(_postmaster(server.data)[4])
-        try:
-            yield f"postgresql://postgres@/postgres?host={quote(str(socket), safe='')}&port=5432"
-        finally:
-            with _alone(data):
-                _leave(server, child, users)
-
-
-@contextlib.contextmanager
-def _opened(data: Path, name: str) -> Generator[int]:
+def _open(data: Path, name: str) -> int:
     """A file beside the data folder, to lock. No child inherits it."""
-    file = os.open(data.with_name(f"{data.name}.{name}"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        yield file
-    finally:
-        os.close(file)
+    return os.open(data.with_name(f"{data.name}.{name}"), os.O_RDWR | os.O_CREAT, 0o600)
 
 
 @contextlib.contextmanager
 def _alone(data: Path) -> Generator[None]:
-    with _opened(data, "lock") as file:
+    file = _open(data, "lock")
+    try:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(file)
 
 
 def _server(data: Path) -> Server:
@@ -133,8 +155,8 @@ def _lives(process: int) -> bool:
         return True
 
 
-def _running(data: Path) -> Path | None:
-    """The socket of the server that runs already. One that starts or stops is waited for."""
+def _runs(data: Path) -> bool:
+    """Whether a server runs on it. One that starts or stops just now is waited for."""
 
     def decided() -> bool:
         lines = _postmaster(data)
@@ -144,16 +166,17 @@ def _running(data: Path) -> Path | None:
         raise LocalError(f"The Postgres on {data} has been starting or stopping for too long.")
     lines = _postmaster(data)
     if lines and _lives(int(lines[0])):
-        return Path(lines[4])
+        return True
     (data / "postmaster.pid").unlink(missing_ok=True)
-    return None
+    return False
 
 
 def _is_ready(lines: list[str]) -> bool:
-    return len(lines) > 7 and lines[7].strip() == "ready"  # noqa: PLR2004  the eighth says it
+    return len(lines) >= READY and lines[READY - 1].strip() == "ready"
 
 
-def _start(server: Server, options: Sequence[str]) -> "subprocess.Popen[bytes]":
+def _prepare(server: Server) -> None:
+    """A folder of this version's, made when there is none."""
     wanted, file = binaries.major(server.programs), server.data / "PG_VERSION"
     if not file.exists():
         _make(server)
@@ -162,20 +185,6 @@ def _start(server: Server, options: Sequence[str]) -> "subprocess.Popen[bytes]":
             f"{server.data} was made by Postgres {kept} and this is {wanted}. "
             "Move the folder away to begin anew, or dump and load it with the old programs."
         )
-    socket = _socket_folder(server)
-    for _ in range(STARTS):
-        child = server.run(
-            *("postgres", "-D", str(server.data), "-h", "", "-k", str(socket), "-p", "5432"),
-            *options,
-        )
-        ended = _wait(lambda child=child: child.poll() is not None or _is_up(server.data, child))
-        if ended and child.returncode is None:
-            return child
-        if not ended:
-            child.send_signal(signal.SIGQUIT)
-        child.wait()
-        time.sleep(0.2)
-    raise server.refusal("Postgres did not start.")
 
 
 def _is_up(data: Path, child: "subprocess.Popen[bytes]") -> bool:
@@ -201,28 +210,6 @@ def _socket_folder(server: Server) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="procession-", dir="/tmp"))
     server.own(folder)
     return folder
-
-
-def _leave(server: Server, child: "subprocess.Popen[bytes] | None", users: int) -> None:
-    """Stop the server, unless somebody else uses it still."""
-    fcntl.flock(users, fcntl.LOCK_UN)
-    try:
-        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        if child:
-            child.returncode = 0  # it is for the last one to stop, and not ours to wait for
-        return
-    lines = _postmaster(server.data)
-    if lines and _lives(int(lines[0])):
-        process = int(lines[0])
-        os.kill(process, signal.SIGINT)
-        gone = _wait(lambda: (child and child.poll() is not None) or not _postmaster(server.data))
-        if not gone:
-            os.kill(process, signal.SIGQUIT)
-        if Path(lines[4]) != server.data:
-            shutil.rmtree(lines[4], ignore_errors=True)
-    if child:
-        child.wait()
 
 
 def _wait(until: Callable[[], bool | None]) -> bool:
