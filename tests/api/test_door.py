@@ -1,4 +1,19 @@
-"""Who gets in, in which order the checks come, and that every refusal is a problem."""
+"""The order of the checks, and that whatever goes wrong is a problem."""
+
+import asyncio
+from dataclasses import replace
+
+import httpx2
+import pytest
+from fix_api import CONTROL, add_key, declare
+
+from procession.api.app import create_app
+from procession.api.services import Services
+from procession.queue.pool import make_pool
+
+FIRST = "/api/entries/Article/a-1"
+BROKEN = b'{"data": '
+JSON = {"Content-Type": "application/json"}
 
 
 async def test_a_path_that_does_not_exist_is_a_problem_after_authentication(client, admin):
@@ -20,6 +35,21 @@ async def test_a_path_that_does_not_exist_is_a_problem_after_authentication(clie
     }
 
 
+@pytest.mark.parametrize("path", ["/api", "/api/", "/api/me/", "/api//me"])
+async def test_no_path_under_api_is_open(client, admin, path):
+    assert (await client.get(path)).status_code == 401
+    assert (await admin.get(path)).json()["code"] == "route-not-found"
+
+
+async def test_a_method_that_does_not_exist_names_those_that_do(client, admin):
+    unknown = await client.post("/api/me")
+    known = await admin.post("/api/me")
+
+    assert unknown.status_code == 401
+    assert (known.status_code, known.json()["code"]) == (405, "method-not-allowed")
+    assert known.headers["allow"] == "GET"
+
+
 async def test_health_and_the_description_are_open(client):
     live = await client.get("/health/live")
     ready = await client.get("/health/ready")
@@ -28,3 +58,231 @@ async def test_health_and_the_description_are_open(client):
     assert live.json() == {"status": "live"}
     assert ready.json() == {"status": "ready"}
     assert description.status_code == 200
+    assert (await client.get("/nowhere")).json()["code"] == "route-not-found"
+
+
+async def test_a_process_that_is_not_ready_says_why(pool):
+    async def reasons():
+        return ["database", "stopping"]
+
+    app = create_app(Services(pool=pool, reasons=reasons))
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app=app), base_url="http://procession"
+    ) as client:
+        ready = await client.get("/health/ready")
+
+    assert ready.status_code == 503
+    assert ready.json() == {"status": "not-ready", "reasons": ["database", "stopping"]}
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "path", "refusal"),
+    [
+        # each request has all the faults of the ones below it
+        ({"X-Tenant": "other"}, b"x" * 2_000_000, "/api/entries/Nope/x", (403, "tenant-mismatch")),
+        ({}, b"x" * 2_000_000, "/api/entries/Nope/x", (413, "body-too-large")),
+        ({}, BROKEN, "/api/entries/Nope/x", (415, "unsupported-media-type")),
+        (JSON, BROKEN, "/api/entries/Nope/x", (400, "malformed-json")),
+        (JSON, b'{"data": "\\u0000"}', "/api/entries/Nope/x", (400, "validation-failed")),
+        (JSON, b'{"data": 1}', "/api/entries/Nope/x", (404, "content-type-not-found")),
+        (JSON, b'{"data": 1}', FIRST, (400, "validation-failed")),
+        (JSON, b'{"data": {}}', FIRST, (412, "version-mismatch")),
+    ],
+)
+async def test_the_first_fault_in_the_order_of_the_checks_is_told(
+    admin, headers, body, path, refusal
+):
+    await declare(admin)
+
+    answer = await admin.put(path, headers={**headers, "If-Match": '"7"'}, content=body)
+
+    assert (answer.status_code, answer.json()["code"]) == refusal
+
+
+async def test_a_capability_is_checked_before_size_type_and_body(call):
+    viewer = await call("Viewer")
+
+    answer = await viewer.put("/api/entries/Nope/x", content=b"x" * 2_000_000)
+
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    assert answer.json()["capability"] == "manage_entries"
+
+
+async def ask(app, headers, *, method="PUT", path=FIRST):
+    """A request whose body must not be read; its status."""
+
+    async def receive():
+        pytest.fail("The body was read")
+
+    status = []
+
+    async def send(message):
+        status.append(message.get("status"))
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("procession", 80),
+        "scheme": "http",
+        "http_version": "1.1",
+        "root_path": "",
+    }
+    await app(scope, receive, send)
+    return status[0]
+
+
+async def test_a_body_is_not_read_before_the_checks_that_precede_it(app, conn):
+    admin = {"Authorization": f"Bearer {await add_key(conn)}", **JSON, "Content-Length": "9"}
+    viewer = admin | {"Authorization": f"Bearer {await add_key(conn, role='Viewer')}"}
+
+    assert await ask(app, JSON | {"Content-Length": "9"}) == 401
+    assert await ask(app, admin | {"X-Tenant": "other"}) == 403
+    assert await ask(app, viewer) == 403
+    assert await ask(app, admin | {"Content-Length": "1048577"}) == 413
+    assert await ask(app, admin | {"Content-Length": "-1"}) == 413
+    assert await ask(app, admin | {"Content-Type": "text/plain"}) == 415
+    assert await ask(app, admin, path="/api/nowhere") == 404
+
+
+async def test_a_body_of_unknown_length_is_cut_off_at_the_limit(admin):
+    async def endless():
+        while True:
+            yield b" " * 65536
+
+    answer = await admin.put(FIRST, headers=JSON, content=endless())
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "body-too-large")
+
+
+@pytest.mark.parametrize(
+    ("media_type", "status"),
+    [
+        ("application/json", 404),
+        ("Application/JSON; charset=UTF-8", 404),
+        ('application/json; charset="utf-8"', 404),
+        ("application/json; charset=latin-1", 415),
+        ("application/merge-patch+json", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("", 415),
+    ],
+)
+async def test_bodies_are_json_in_utf_8(admin, media_type, status):
+    answer = await admin.put(
+        "/api/entries/Nope/x", headers={"Content-Type": media_type}, content=b'{"data": {}}'
+    )
+
+    assert answer.status_code == status
+
+
+async def test_a_body_that_is_missing_is_malformed(admin):
+    answer = await admin.put(FIRST)
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed-json")
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("page=0", "page"),
+        ("page=-1", "page"),
+        ("page=1.0", "page"),
+        ("page=x", "page"),
+        ("page=", "page"),
+        ("page=99999999999999999999", "page"),
+        ("pageSize=0", "pageSize"),
+        ("pageSize=101", "pageSize"),
+        ("pageSize=%2B5", "pageSize"),
+    ],
+)
+async def test_a_page_out_of_range_is_refused_by_name_and_not_repeated(admin, query, name):
+    answer = await admin.get(f"/api/content-types?{query}")
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "validation-failed")
+    assert [one["name"] for one in answer.json()["errors"]] == [name]
+    assert answer.json()["errors"][0].keys() == {"name", "reason"}
+
+
+async def test_what_was_sent_is_not_repeated(admin):
+    secret = "hunter2-hunter2"
+
+    for document in (secret, {"name": [secret], "role": secret}, {"name": "x", "role": {"a": 1}}):
+        answer = await admin.post("/api/keys", json=document)
+        assert answer.status_code == 400
+        assert secret not in answer.text
+
+
+async def test_a_defect_is_a_problem_that_tells_nothing(app):
+    @app.get("/health/defect")
+    async def defect():
+        raise ZeroDivisionError("secret")
+
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app=app, raise_app_exceptions=False),
+        base_url="http://procession",
+    ) as client:
+        answer = await client.get("/health/defect")
+
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal-error")
+    assert "secret" not in answer.text
+
+
+async def test_a_database_that_is_away_is_a_503_to_come_back_after(database, conn):
+    token = await add_key(conn)
+    away = make_pool(
+        replace(database, url="postgresql://postgres@127.0.0.1:1/x", connect_timeout=1)
+    )
+    async with away:
+        app = create_app(Services(pool=away, control_tokens=(CONTROL,)))
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://procession") as client:
+            answers = await asyncio.gather(
+                client.get("/api/me", headers={"Authorization": f"Bearer {token}"}),
+                client.get(
+                    "/api/me", headers={"Authorization": f"Bearer {CONTROL}", "X-Tenant": "default"}
+                ),
+            )
+
+    for answer in answers:
+        assert (answer.status_code, answer.json()["code"]) == (503, "database-unavailable")
+        assert answer.headers["retry-after"] == "5"
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_connection_that_was_lost_is_a_503_and_the_next_request_is_served(
+    admin, pool, conn
+):
+    await admin.get("/api/me")
+    await conn.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+
+    answers = [(await admin.get("/api/me")).status_code for _ in range(pool.max_size)]
+
+    assert answers[0] == 503
+    assert answers[-1] == 200
+
+
+async def test_a_database_that_is_only_readable_serves_reads(database, conn, call):
+    admin = await call("Admin")
+    await declare(admin)
+    token = await add_key(conn)
+    async with make_pool(replace(database, pool_min=1, pool_max=1)) as readable:
+        async with readable.connection() as only:
+            await only.execute("set default_transaction_read_only = on")
+        app = create_app(Services(pool=readable))
+        async with httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=app),
+            base_url="http://procession",
+            headers={"Authorization": f"Bearer {token}"},
+        ) as client:
+            read = await client.get("/api/content-types/Article")
+            write = await client.put(FIRST, json={"data": {}})
+
+    assert read.status_code == 200
+    assert (write.status_code, write.json()["code"]) == (503, "database-unavailable")
