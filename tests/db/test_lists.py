@@ -1,0 +1,115 @@
+"""Each list is served by an index, whatever it is filtered by."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from fix_runs import EPOCH, add_run, add_workflow
+
+from procession.engine.run import RunStatus
+from procession.queue import runs, stored_run, workflow_changes, workflows
+from procession.queue.runs import Filters
+
+SEED = """
+    insert into run (tenant, id, workflow_id, workflow_version, workflow_name, content_type,
+                     entry_id, trigger, status, created_at, updated_at, completed_at, actions)
+    select tenant, gen_random_uuid(), workflow_id, 1, workflow_name,
+           case when i % 50 = 0 then 'Page' else 'Article' end, 'e-' || i % 500, trigger,
+           case when i % 100 = 0 then 'Failed' else 'Succeeded' end,
+           created_at + i * interval '1 s', created_at + i * interval '1 s', created_at,
+           jsonb_build_array(jsonb_build_object('status', 'Succeeded', 'error', repeat('x', 600)))
+    from run, generate_series(1, 3000) as i
+"""
+MORE = """
+    insert into workflow (tenant, id, name)
+    select 'default', gen_random_uuid(), 'Workflow ' || i from generate_series(1, 2000) as i
+"""
+
+
+@pytest.fixture
+async def seeded(conn):
+    """The id of one workflow of two, of one tenant of three."""
+    mine = await add_workflow(conn)
+    for tenant in ("default", "acme", "globex"):
+        await add_run(conn, await add_workflow(conn, tenant=tenant), tenant=tenant)
+    await add_run(conn, mine)
+    await conn.execute(SEED)
+    await conn.execute(MORE)
+    for table in ("run", "workflow"):
+        await conn.execute(f"vacuum (analyze) {table}")
+    return mine
+
+
+def scans(node, table=None):
+    """Each scan below a node, with the table that it reads."""
+    table = node.get("Relation Name", table)
+    if "Scan" in node["Node Type"] and node["Node Type"] != "Bitmap Heap Scan":
+        yield table, node
+    for child in node.get("Plans", ()):
+        yield from scans(child, table)
+
+
+async def walks(conn, statement, table, **values):
+    """The indexes by which the plan finds rows of the table; a scan without a condition whole."""
+    values = {"tenant": "default", "limit": 50, "offset": 0, **values}
+    cursor = await conn.execute(f"explain (format json) {statement}", values)
+    (((plan,),),) = await cursor.fetchall()
+    return {
+        scan["Index Name"] if "Index Cond" in scan else json.dumps(scan)
+        for read, scan in scans(plan["Plan"])
+        if read == table
+    }
+
+
+BY_TIME = {"run_newest", "run_of_entry"}  # which of them is for the planner to say
+LISTS = [
+    ((), BY_TIME),
+    (("status",), BY_TIME),
+    (("content_type",), BY_TIME),
+    (("workflow_id",), {"run_of_workflow"}),
+    (("workflow_id", "status"), {"run_of_workflow"}),
+    (("entry_id",), {"run_of_entry"}),
+    (("entry_id", "content_type"), {"run_of_entry"}),
+]
+
+
+async def test_a_list_and_its_counts_walk_an_index(conn, seeded):
+    values = {
+        "status": RunStatus.FAILED,
+        "workflow_id": seeded,
+        "entry_id": "e-7",
+        "content_type": "Page",
+    }
+    for names, indexes in LISTS:
+        filters = Filters(**{name: values[name] for name in names})
+
+        listed = await walks(conn, runs.narrowed(runs.PAGE, filters), "run", **values)
+        counted = await walks(conn, runs.narrowed(runs.COUNTS, filters), "run", **values)
+
+        assert "run_pkey" in listed
+        assert (listed | counted) - {"run_pkey"} <= indexes, names
+
+
+async def test_changes_walk_their_index(conn, seeded):
+    for filters in (Filters(), Filters(workflow_id=seeded)):
+        place = {"at": EPOCH + timedelta(seconds=3990), "after": runs.LEAST, **filters.values}
+
+        listed = await walks(conn, runs.narrowed(runs.CHANGED, filters), "run", **place)
+        counted = await walks(conn, runs.narrowed(runs.AHEAD, filters), "run", **place)
+
+        assert listed == {"run_changed", "run_pkey"}
+        assert counted == {"run_changed"}
+
+
+async def test_single_runs_and_workflows_are_found_by_theirs(conn, seeded):
+    cursor = await conn.execute("select id from run limit 1")
+    (run_id,) = await cursor.fetchone()
+    unfinished = (workflow_changes.LOCK_UNFINISHED, workflow_changes.COUNT_UNFINISHED)
+
+    one = await walks(conn, stored_run.ONE, "run", id=run_id)
+    by_name = await walks(conn, workflows.LIST, "workflow")
+    open_ones = [await walks(conn, one, "run", workflow_id=seeded) for one in unfinished]
+
+    assert one == {"run_pkey"}
+    assert by_name == {"workflow_by_name"}
+    assert open_ones == [{"run_unfinished_of_workflow"}] * 2
