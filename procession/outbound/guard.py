@@ -92,7 +92,7 @@ def target(url: str) -> Target:
 def _is_plain(host: str) -> bool:
     """Whether it is a name, or an address in the one spelling that everybody reads alike."""
     if literal(host) is not None:
-        return True
+        return "%" not in host  # a zone is of this machine only
     return bool(_NAME.fullmatch(host)) and not _ENDS_IN_A_NUMBER.fullmatch(host)
 
 

@@ -1,0 +1,128 @@
+import asyncio
+import gzip
+import resource
+import time
+import zlib
+
+import pytest
+from fix_receiver import answer, drip, endless
+
+from procession.outbound import capture
+from procession.outbound.capture import EXCERPT, Body, Capture
+from procession.outbound.faults import AnswerTooLarge
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n"
+
+
+async def excerpt(make_client, receiver):
+    async with asyncio.timeout(10):
+        return await make_client().of("acme").get(receiver.url(), capture=EXCERPT)
+
+
+async def test_a_gigabyte_costs_neither_time_nor_memory(receiver, make_client):
+    receiver.will(endless(HEAD + b"\r\n", b"a" * 65_536))
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+
+    said = await excerpt(make_client, receiver)
+
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert (said.status_code, said.content) == (200, b"a" * 4096)
+    assert time.monotonic() - began < 2
+    assert grown < 8 * 1024  # kilobytes, most of them the receiver's own
+
+
+async def test_a_body_without_an_end_is_cut_off_too(receiver, make_client):
+    receiver.will(endless(b"HTTP/1.1 200 OK\r\n\r\n", b"a" * 65_536))
+
+    assert (await excerpt(make_client, receiver)).content == b"a" * 4096
+
+
+async def test_a_packed_gigabyte_is_not_unpacked(receiver, make_client):
+    packed = gzip.compress(bytes(50_000_000))
+    receiver.will(answer(200, packed, [("Content-Encoding", "gzip")]))
+
+    assert (await excerpt(make_client, receiver)).content == bytes(4096)
+
+
+async def test_a_body_that_drips_has_its_own_time(receiver, make_client, monkeypatch):
+    monkeypatch.setattr(capture, "SECONDS", 0.2)
+    receiver.will(drip(HEAD + b"\r\n", b"a", 0.01))
+
+    said = await excerpt(make_client, receiver)
+
+    assert said.status_code == 200
+    assert 1 <= len(said.content) < 100
+
+
+async def test_a_small_body_leaves_the_connection_open(receiver, make_client):
+    receiver.will(answer(200, b"a" * 60_000))
+    client = make_client().of("acme")
+
+    for _ in range(2):
+        await client.get(receiver.url(), capture=EXCERPT)
+
+    assert [one.connection for one in receiver.received] == [1, 1]
+
+
+async def test_a_body_that_was_not_read_to_its_end_closes_it(receiver, make_client):
+    receiver.will(answer(200, b"a" * 70_000))
+    client = make_client().of("acme")
+
+    for _ in range(2):
+        await client.get(receiver.url(), capture=EXCERPT)
+
+    assert [one.connection for one in receiver.received] == [1, 2]
+
+
+async def test_a_packed_body_is_unpacked_for_who_needs_it_whole(receiver, make_client):
+    body = b'{"id":7}' * 1000
+    receiver.will(
+        answer(200, gzip.compress(body), [("Content-Encoding", "GZIP")]),
+        answer(200, zlib.compress(body), [("Content-Encoding", "deflate")]),
+        answer(200, zlib.compress(body)[2:-4], [("Content-Encoding", "deflate")]),
+        answer(200, body, [("Content-Encoding", "br")]),
+        answer(200, body, [("Content-Encoding", "gzip")]),
+    )
+    client = make_client().of("acme")
+
+    for _ in range(5):
+        assert (await client.get(receiver.url())).content == body
+
+
+async def test_a_bomb_that_is_needed_whole_is_a_fault(receiver, make_client):
+    packed = gzip.compress(bytes(20_000_000))
+    receiver.will(answer(200, packed, [("Content-Encoding", "gzip")]))
+
+    with pytest.raises(AnswerTooLarge):
+        await make_client().of("acme").get(receiver.url())
+
+
+@pytest.mark.parametrize("size", [1, 7, 4096])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_body_is_the_same_in_whatever_pieces_it_comes(size, whole):
+    plain = bytes(range(256)) * 16
+    for encoding, sent in (("", plain), ("gzip", gzip.compress(plain))):
+        body = Body(Capture(5000, 4096, whole=whole), encoding)
+
+        more = [body.take(sent[at : at + size]) for at in range(0, len(sent), size)]
+
+        assert bytes(body) == plain
+        assert all(more)
+        assert body.is_whole
+
+
+def test_a_body_at_its_bound_is_whole_and_one_byte_more_is_not():
+    exact, over, long = (Body(Capture(10, 5, whole=True)) for _ in range(3))
+
+    assert exact.take(b"12345")
+    assert not over.take(b"123456")
+    assert not long.take(b"1" * 11)
+    assert (exact.is_whole, over.is_whole, bytes(over)) == (True, False, b"12345")
+
+
+def test_no_more_is_taken_from_the_wire_than_is_allowed():
+    body = Body(Capture(10, 5))
+
+    assert body.take(b"1" * 10)
+    assert not body.take(b"1")
+    assert bytes(body) == b"11111"
