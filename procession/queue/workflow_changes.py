@@ -30,6 +30,11 @@ class Draft:
     enabled: bool
 
 
+def is_same(one: Definition, other: Definition) -> bool:
+    """Whether they are one definition; the order of the conditions is a part of it."""
+    return one == other and list(one.conditions) == list(other.conditions)
+
+
 def noted(action: str, workflow: Workflow, **more: object) -> Note:
     """The audit entry of a change to this workflow."""
     name = workflow.definition.name
@@ -53,9 +58,10 @@ async def update(
     async with conn.transaction():
         before = await locked(conn, tenant, workflow_id)
         draft = revise(before)
-        if draft == Draft(before.definition, before.enabled):
+        same = is_same(draft.definition, before.definition)
+        if same and draft.enabled == before.enabled:
             return before
-        if draft.definition == before.definition:
+        if same:
             await workflows.enable(conn, tenant, workflow_id, enabled=draft.enabled)
         else:
             await workflows.replace(

@@ -1,5 +1,6 @@
 """Workflows: what a save keeps, what it refuses, and what comes back of it."""
 
+import asyncio
 import uuid
 
 import pytest
@@ -185,6 +186,33 @@ async def test_a_save_that_changes_nothing_writes_nothing(conn, admin):
     assert answer.json() == made
     assert await versions(conn) == [1]
     assert len(await audited(conn)) == 1
+
+
+async def test_the_order_of_the_conditions_is_a_change(conn, admin):
+    made = await create(admin, conditions={"A": "1", "B": "2"})
+
+    answer = await put(admin, made, conditions={"B": "2", "A": "1"})
+
+    assert answer.json()["version"] == 2
+    assert list(answer.json()["conditions"]) == ["B", "A"]
+    assert await versions(conn) == [1, 2]
+
+
+async def test_two_saves_of_one_version_make_two_or_one_is_refused(conn, admin):
+    made = await create(admin)
+    path = f"/api/workflows/{made['id']}"
+
+    async def save(name):
+        sent = {**ARTICLES, "name": name}
+        return (await admin.put(path, json=sent, headers={"If-Match": '"1"'})).status_code
+
+    assert sorted(await asyncio.gather(*(save(f"Saver {one}") for one in range(4)))) == [
+        200,
+        412,
+        412,
+        412,
+    ]
+    assert await versions(conn) == [1, 2]
 
 
 async def test_a_save_that_leaves_enabled_out_switches_on(conn, admin):
