@@ -3,12 +3,20 @@
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from procession.actions.load import built_in, load
+from procession.actions.registry import Registry
 from procession.api.services import Services
 from procession.app.settings import Settings
 from procession.outbound.breaker import BreakerRule
 from procession.outbound.http import Client, Rules
 from procession.outbound.retry import Tries
 from procession.queue.pool import Pool
+
+
+def registry(settings: Settings) -> Registry:
+    """The action types that are installed here."""
+    insecure = settings.webhooks__allow_insecure_signed_urls
+    return load(built_in(allow_insecure_signed_urls=insecure))
 
 
 def services(
@@ -19,6 +27,8 @@ def services(
         pool=pool,
         control_tokens=settings.control_token,
         max_body_bytes=settings.http__max_body_bytes,
+        catalogue=registry(settings).catalogue(),
+        insecure_signed_urls=settings.webhooks__allow_insecure_signed_urls,
         reasons=reasons,
     )
 

@@ -22,7 +22,7 @@ from urllib.parse import quote
 from procession.app import binaries
 from procession.app.binaries import LocalError, Server
 
-__all__ = ["Local", "LocalError", "serve"]
+__all__ = ["Local", "LocalError", "alone", "serve"]
 
 LONGEST_SOCKET = 107  # bytes of a socket's path that the kernel takes
 PATIENCE = 60.0  # seconds for a server to start or to stop; recovery after a kill takes some
@@ -54,7 +54,7 @@ class Local:
         """Use the server that runs, or start one."""
         self._data.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         self._users = _open(self._data, "users")
-        with _alone(self._data):
+        with alone(self._data):
             fcntl.flock(self._users, fcntl.LOCK_SH)
             self._server = _server(self._data)
             if not _runs(self._server.data):
@@ -71,7 +71,7 @@ class Local:
         """Stop the server, unless somebody else uses it still. A second time does nothing."""
         if self._users is None:
             return
-        with _alone(self._data):
+        with alone(self._data):
             fcntl.flock(self._users, fcntl.LOCK_UN)
             try:
                 fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,7 +117,8 @@ def _open(data: Path, name: str) -> int:
 
 
 @contextlib.contextmanager
-def _alone(data: Path) -> Generator[None]:
+def alone(data: Path) -> Generator[None]:
+    """Keep every other process out that asks for the same."""
     file = _open(data, "lock")
     try:
         fcntl.flock(file, fcntl.LOCK_EX)

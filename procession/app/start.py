@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import uvloop
 
+from procession.actions.load import TakenError
 from procession.app import logs
 from procession.app.environment import unknown
 from procession.app.refusal import RefusalError
@@ -34,7 +35,7 @@ def refusing() -> Generator[None]:
     """End the process with status 1 and a line, where what was asked cannot be done."""
     try:
         yield
-    except (RefusalError, MigrationError) as refusal:
+    except (RefusalError, MigrationError, TakenError) as refusal:
         sys.stderr.write(f"procession: {refusal}\n")
         raise SystemExit(1) from None
 
