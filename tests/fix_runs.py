@@ -1,5 +1,6 @@
 """Runs in any state, written as they would stand after whatever brought them there."""
 
+import asyncio
 import uuid
 from datetime import UTC, datetime, timedelta
 
@@ -131,6 +132,19 @@ async def add_worker(conn, *types, claims=True, silent_for=0):
         " values (%s, '0', 1, %s, %s, now() - %s * interval '1 s')",
         (uuid.uuid4(), list(types), claims, silent_for),
     )
+
+
+async def until_blocked(conn):
+    """Wait until a session waits for a lock."""
+    async with asyncio.timeout(5):
+        while True:
+            cursor = await conn.execute(
+                "select from pg_stat_activity"
+                " where datname = current_database() and wait_event_type = 'Lock'"
+            )
+            if cursor.rowcount:
+                return
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture

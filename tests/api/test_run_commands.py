@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from fix_queue import jobs_that_differ
-from fix_runs import EPOCH, WEBHOOKS, add_run, add_workflow
+from fix_runs import EPOCH, WEBHOOKS, add_run, add_workflow, until_blocked
 from msgspec.structs import replace
 
 from procession.engine.run import Action, Compensation, Status
@@ -269,19 +269,6 @@ async def test_a_run_that_a_newer_release_wrote_is_left_alone(conn, admin, workf
     answer = await post(admin, run_id, "cancel")
 
     assert (answer.status_code, answer.json()["code"]) == (409, "run-changed")
-
-
-async def until_blocked(conn, count=1):
-    """Wait until so many sessions wait for a lock."""
-    async with asyncio.timeout(5):
-        while True:
-            cursor = await conn.execute(
-                "select count(*) from pg_stat_activity"
-                " where datname = current_database() and wait_event_type = 'Lock'"
-            )
-            if (await cursor.fetchone())[0] >= count:
-                return
-            await asyncio.sleep(0.01)
 
 
 async def test_a_command_waits_for_a_write_of_the_run_and_decides_on_what_became(

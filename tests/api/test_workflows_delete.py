@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from fix_queue import jobs_that_differ
-from fix_runs import EPOCH, WEBHOOKS, add_run, add_workflow
+from fix_runs import EPOCH, WEBHOOKS, add_run, add_workflow, until_blocked
 
 from procession.engine.run import Action, Status
 
@@ -93,18 +93,6 @@ async def test_a_delete_cancels_two_hundred_runs_at_most(conn, admin, workflow_i
         assert await audited(conn) == []
     else:
         assert left == []
-
-
-async def until_blocked(conn):
-    async with asyncio.timeout(5):
-        while True:
-            cursor = await conn.execute(
-                "select from pg_stat_activity"
-                " where datname = current_database() and wait_event_type = 'Lock'"
-            )
-            if cursor.rowcount:
-                return
-            await asyncio.sleep(0.01)
 
 
 async def test_a_delete_waits_for_who_queues_and_cancels_what_was_queued(
