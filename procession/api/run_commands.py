@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Path
+from fastapi import Depends
 
 from procession.api.deps import Call, Database
+from procession.api.paths import Ordinal, RunId
 from procession.api.routes import api_router, needs
 from procession.api.run_view import RunView
-from procession.api.runs import RunId, viewed_one
+from procession.api.runs import viewed_one
 from procession.queue import commands
 from procession.queue.commands import Target
 
@@ -19,7 +20,6 @@ def _target(run_id: RunId, call: Call) -> Target:
 
 
 At = Annotated[Target, Depends(_target)]
-Ordinal = Annotated[int, Path(ge=0, le=9999)]
 
 
 @router.post("/workflow-runs/{id}/cancel", dependencies=[needs("manage_workflows")])

@@ -6,11 +6,12 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import Depends, Path, Query, Request
+from fastapi import Depends, Query, Request
 from pydantic import AfterValidator, BeforeValidator
 
 from procession.api.changes import cursor, parse_place
 from procession.api.deps import Database, Paging, Part, Tenant
+from procession.api.paths import RunId
 from procession.api.routes import api_router, needs
 from procession.api.run_view import RunView, run_view
 from procession.api.services import services_of
@@ -145,9 +146,6 @@ async def list_runs(
             "failed_retained_from": retention.failed and found.now - retention.failed,
         }
     )
-
-
-RunId = Annotated[UUID, Path(alias="id")]
 
 
 @router.get("/workflow-runs/{id}", dependencies=[needs("view_workflow_runs")])

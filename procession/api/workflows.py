@@ -1,12 +1,12 @@
 """Workflows: what happens after which events. Each save that changes something is a version."""
 
 from typing import Annotated
-from uuid import UUID
 
-from fastapi import Depends, Path, Request, Response, status
+from fastapi import Depends, Request, Response, status
 
 from procession.api.body import Document, read, takes
 from procession.api.deps import Call, Database, Part, Tenant
+from procession.api.paths import Version, WorkflowId
 from procession.api.routes import api_router, needs
 from procession.api.services import services_of
 from procession.api.shapes import Page, page_of
@@ -21,9 +21,6 @@ from procession.queue.workflows import Workflow
 router = api_router("workflows")
 MANAGE = [needs("manage_workflows")]
 ONE = "/workflows/{id}"
-
-WorkflowId = Annotated[UUID, Path(alias="id")]
-Version = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 
 def _catalogue(request: Request) -> Catalogue:
