@@ -1,7 +1,9 @@
 pytest_plugins = [
+    "fix_actions",
     "fix_api",
     "fix_hypothesis",
     "fix_postgres",
+    "fix_process",
     "fix_queue",
     "fix_receiver",
     "fix_runs",

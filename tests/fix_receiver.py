@@ -51,7 +51,7 @@ def raw(*pieces: bytes) -> Answer:
     return act
 
 
-async def hang(writer):
+async def hang(_writer):
     await asyncio.Event().wait()
 
 

@@ -45,7 +45,6 @@ async def test_a_busy_receiver_is_called_again_whatever_the_method(receiver, cli
     assert [one.body for one in receiver.received] == [b"hello"] * 3
 
 
-@pytest.mark.parametrize("status", [502, 504])
 @pytest.mark.parametrize(
     ("method", "headers", "tries"),
     [
@@ -56,13 +55,14 @@ async def test_a_busy_receiver_is_called_again_whatever_the_method(receiver, cli
     ],
 )
 async def test_a_gateways_word_is_tried_again_when_it_is_safe(
-    receiver, client, status, method, headers, tries
+    receiver, client, method, headers, tries
 ):
-    receiver.will(*[answer(status)] * 3)
+    for status in (502, 504):
+        receiver.will(*[answer(status)] * tries)
 
-    said = await client().request(method, receiver.url(), headers=headers)
+        said = await client().request(method, receiver.url(), headers=headers)
 
-    assert (said.status_code, said.tries) == (status, tries)
+        assert (said.status_code, said.tries) == (status, tries)
 
 
 @pytest.mark.parametrize("status", [200, 400, 401, 404, 409, 500, 501, 505])

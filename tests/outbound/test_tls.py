@@ -52,7 +52,7 @@ async def test_an_address_is_no_name(secure_receiver, client):
 
 
 async def test_who_does_not_speak_tls_is_not_trusted(client):
-    async def plain(reader, writer):
+    async def plain(_reader, writer):
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await writer.drain()
         writer.close()

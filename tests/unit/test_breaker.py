@@ -9,7 +9,7 @@ from procession.outbound.faults import AddressRefused, BreakerOpen, Timeout
 RULE = BreakerRule()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def clock(monkeypatch):
     class Clock:
         now = 1000.0
@@ -19,7 +19,7 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def breaker(clock):
+def breaker():
     return Breaker(RULE, "example.com")
 
 
@@ -155,7 +155,7 @@ def test_a_call_from_before_the_trip_is_no_probe(breaker, clock):
     assert is_open(breaker)
 
 
-def test_pairs_of_tenant_and_host_are_apart(clock):
+def test_pairs_of_tenant_and_host_are_apart():
     breakers = Breakers(RULE)
     for _ in range(5):
         with breakers.call("acme", "example.com") as call:
@@ -163,11 +163,11 @@ def test_pairs_of_tenant_and_host_are_apart(clock):
 
     with breakers.call("acme", "example.org"), breakers.call("other", "example.com"):
         pass
-    with pytest.raises(BreakerOpen, match="^BreakerOpen: example.com$"):
+    with pytest.raises(BreakerOpen, match=r"^BreakerOpen: example\.com$"):
         breakers.call("acme", "example.com").__enter__()
 
 
-def test_the_tenth_that_was_idle_longest_is_forgotten(clock):
+def test_the_tenth_that_was_idle_longest_is_forgotten():
     breakers = Breakers(BreakerRule(failures=1))
 
     def fail(host):
@@ -188,7 +188,7 @@ def test_the_tenth_that_was_idle_longest_is_forgotten(clock):
         pass
 
 
-def test_no_failures_at_all_switches_breakers_off(clock):
+def test_no_failures_at_all_switches_breakers_off():
     breakers = Breakers(BreakerRule(failures=0))
     for _ in range(20):
         with breakers.call("acme", "example.com") as call:
