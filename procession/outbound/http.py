@@ -69,11 +69,11 @@ class Client:
     ) -> None:
         self._tries = rules.tries
         self._breakers = Breakers(rules.breaker)
-        self._resolver = Resolver() if resolve is None else None
+        self._resolver = Resolver()
         self._sleep = sleep
         self._connections = Connections(
             Guard(rules.allowed),
-            resolve or self._resolver or Resolver(),
+            resolve or self._resolver,
             ssl_context or httpcore.default_ssl_context(),
         )
 
@@ -91,8 +91,7 @@ class Client:
     async def aclose(self) -> None:
         """Close every connection."""
         await self._connections.aclose()
-        if self._resolver:
-            self._resolver.close()
+        self._resolver.close()
 
     def of(self, tenant: str) -> "TenantClient":
         """The client as the actions of this tenant have it."""
