@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import uuid
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -55,7 +56,7 @@ def database(postgres_url):
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(postgres_url, autocommit=True) as conn:
         conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-    made = Database(psycopg.conninfo.make_conninfo(postgres_url, dbname=name), pool_max=12)
+    made = Database(urlsplit(postgres_url)._replace(path=f"/{name}").geturl(), pool_max=12)
     migrate(made)
     yield made
     with psycopg.connect(postgres_url, autocommit=True) as conn:
