@@ -1,14 +1,22 @@
 """Runs to claim, and what must be true of them after every step."""
 
 import asyncio
+import contextlib
 import uuid
+from dataclasses import dataclass
+from datetime import timedelta
 
 import msgspec
 import pytest
 
+from procession.actions.base import Action, Succeeded
+from procession.actions.registry import Registry
+from procession.app.runner import Options, Runner
 from procession.engine.run import due, start, status
 from procession.engine.workflow import ActionDefinition, Definition
+from procession.outbound.http import Client, Rules
 from procession.queue.claim import Wanted
+from procession.queue.leases import connection
 
 WANTED = Wanted(uuid.UUID(int=1), types=("Plain", "Safe"), repeatable=("Safe",))
 ACTOR = {"kind": "ApiKey", "id": "abcdefghijkl", "name": "tests"}
@@ -178,3 +186,62 @@ class Heard:
 @pytest.fixture
 def heard():
     return Heard()
+
+
+class Scripted(Action):
+    """An action that does what the test says: waits for a gate, then gives the next outcome."""
+
+    def __init__(self, *, repeatable=True):
+        self.repeatable = repeatable
+        self.outcomes, self.seen = [], []
+        self.begun, self.gate = asyncio.Event(), asyncio.Event()
+        self.gate.set()
+
+    async def perform(self, context, parameters):
+        self.seen.append(context)
+        self.begun.set()
+        await self.gate.wait()
+        return self.outcomes.pop(0) if self.outcomes else Succeeded()
+
+
+class Worked:
+    """Workers of a test, and what they said."""
+
+    def __init__(self, database, pool, client):
+        self._database, self._pool, self._client = database, pool, client
+        self.safe, self.plain = Scripted(), Scripted(repeatable=False)
+        self.heard = Heard()
+
+    @contextlib.asynccontextmanager
+    async def working(self, **options):
+        """A worker, for as long as the block lasts."""
+        options = Options(database=self._database, **{"grace": timedelta(seconds=5)} | options)
+        registry = Registry({"Safe": self.safe, "Plain": self.plain})
+        runner = Runner(self._pool, options, registry, self._client, tell=self.heard)
+        stop = asyncio.Event()
+        task = asyncio.create_task(runner.run(stop))
+        try:
+            yield Ours(runner, stop, task)
+        finally:
+            stop.set()
+            await task
+
+
+@dataclass
+class Ours:
+    runner: Runner
+    stop: asyncio.Event
+    task: asyncio.Task
+
+
+@pytest.fixture
+async def worked(database, pool):
+    async with Client(Rules()) as client:
+        yield Worked(database, pool, client)
+
+
+@pytest.fixture
+def kept(database):
+    """The connection of a keeper."""
+    with connection(database) as one:
+        yield one

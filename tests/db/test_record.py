@@ -1,0 +1,195 @@
+"""Outcomes on their way into the database: in groups, anew, reduced, too late."""
+
+import asyncio
+import contextlib
+
+import pytest
+from fix_queue import WANTED, jobs_that_differ
+from psycopg import OperationalError
+
+from procession.engine.outcome import Failed, Succeeded, Unknown
+from procession.queue.claim import claim
+from procession.queue.leases import Held
+from procession.queue.record import UNSTORABLE, Ended, Recorder
+from procession.queue.types import Discarded, Recorded, Released
+
+
+@pytest.fixture
+def held():
+    return Held()
+
+
+@pytest.fixture
+async def recorder(pool, held, heard):
+    one = Recorder(pool, held, heard)
+    task = asyncio.create_task(one.run())
+    yield one
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def row(conn, statement):
+    cursor = await conn.execute(statement)
+    return await cursor.fetchone()
+
+
+HISTORY = "select outcome, error from attempt order by position desc limit 1"
+
+
+async def test_outcomes_that_are_ready_together_are_written_together(conn, make, recorder, heard):
+    await (await make("Safe")).queue(20)
+    claims = await claim(conn, WANTED, 20)
+
+    await asyncio.gather(*(recorder.record(one, Ended(Succeeded(), 1)) for one in claims))
+
+    assert len(heard.of(Recorded)) == 20
+    written = (
+        "select count(distinct updated_at::text), count(distinct xmin::text), count(*) from run"
+    )
+    assert (await row(conn, written))[1:] == (1, 20)
+    assert await row(conn, "select count(*) from run where status = 'Succeeded'") == (20,)
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_an_outcome_is_decided_anew_when_the_run_was_written_meanwhile(conn, make, recorder):
+    await (await make("Safe", "Safe")).queue()
+    (taken,) = await claim(conn, WANTED, 1)
+    await conn.execute(
+        """update run set version = version + 1, cancelled_at = now(),
+           actions = jsonb_set(actions, '{1}', '{"status": "Cancelled"}')"""
+    )
+
+    step = await recorder.record(taken, Ended(Failed("503", retryable=True), 1))
+
+    assert step.run.cancelled_at is not None
+    state = "select status, actions->0->>'status', completed_at is null from run"
+    assert await row(conn, state) == ("Cancelled", "Failed", False)
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_an_outcome_that_comes_too_late_is_discarded(conn, make, recorder, heard):
+    await (await make("Safe")).queue()
+    (taken,) = await claim(conn, WANTED, 1)
+    await conn.execute("update run set lease_until = now() - interval '1 s'")
+
+    assert await recorder.record(taken, Ended(Failed("503"), 1)) is None
+
+    assert await row(conn, HISTORY) == ("Discarded", "late outcome Failed, not applied: 503")
+    state = "select status, lease_token from run"
+    assert await row(conn, state) == ("Running", taken.token)
+    assert heard.of(Recorded) == []
+    assert heard.of(Discarded) == [Discarded(taken)]
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_a_late_outcome_of_a_run_that_is_gone_is_only_counted(conn, make, recorder, heard):
+    await (await make("Safe")).queue()
+    (taken,) = await claim(conn, WANTED, 1)
+    await conn.execute("delete from run")
+
+    assert await recorder.record(taken, Ended(Succeeded(), 1)) is None
+
+    assert heard.of(Discarded) == [Discarded(taken)]
+
+
+@pytest.mark.parametrize("text", ["a\0b", "half \ud800", "x" * 501])
+async def test_what_cannot_be_stored_is_reduced_and_holds_up_nobody(conn, make, recorder, text):
+    await (await make("Safe")).queue(3)
+    claims = await claim(conn, WANTED, 3)
+    outcomes = [Succeeded(), Failed(text), Succeeded()]
+
+    steps = await asyncio.gather(
+        *(recorder.record(one, Ended(out, 1)) for one, out in zip(claims, outcomes, strict=True))
+    )
+
+    assert all(steps)
+    cursor = await conn.execute("select outcome, error from attempt where outcome <> 'Succeeded'")
+    assert await cursor.fetchall() == [("Failed", UNSTORABLE)]
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_a_claim_is_given_back(conn, make, recorder, heard):
+    await (await make("Safe")).queue()
+    (taken,) = await claim(conn, WANTED, 1)
+
+    await recorder.release(taken)
+
+    assert (await row(conn, HISTORY))[0] == "Released"
+    assert await row(conn, "select due_at = created_at, status from run") == (True, "Pending")
+    assert len(heard.of(Released)) == 1
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_what_may_not_be_repeated_is_unknown_unless_it_never_began(conn, make, recorder):
+    await (await make("Plain")).queue(2)
+    begun, unbegun = await claim(conn, WANTED, 2)
+
+    await recorder.release(begun)
+    await recorder.release(unbegun, started=False)
+
+    cursor = await conn.execute("select outcome from attempt order by outcome")
+    assert await cursor.fetchall() == [("Released",), ("Unknown",)]
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_an_outcome_waits_for_a_database_that_does_not_answer(conn, make, recorder, heard):
+    await (await make("Safe")).queue()
+    (taken,) = await claim(conn, WANTED, 1)
+    others = """select pg_terminate_backend(pid) from pg_stat_activity
+                where datname = current_database() and pid <> pg_backend_pid()"""
+    await conn.execute(others)
+
+    assert await recorder.record(taken, Ended(Unknown("cut off"), 1))
+
+    assert (await row(conn, HISTORY))[0] == "Unknown"
+    assert len(heard.of(Recorded)) == 1
+
+
+async def test_a_write_whose_answer_was_lost_is_not_taken_for_a_late_one(conn, pool, make, held):
+    await (await make("Safe")).queue()
+    (taken,) = await claim(conn, WANTED, 1)
+    cut = Cut(pool)
+    recorder = Recorder(cut, held)
+    task = asyncio.create_task(recorder.run())
+
+    assert await recorder.record(taken, Ended(Succeeded(), 1)) is not None
+
+    task.cancel()
+    assert cut.cuts == 1
+    assert await row(conn, "select count(*), min(outcome) from attempt") == (1, "Succeeded")
+
+
+class Cut:
+    """A pool whose first connection is lost after its work was committed."""
+
+    def __init__(self, pool):
+        self._pool, self.cuts = pool, 0
+
+    @contextlib.asynccontextmanager
+    async def connection(self):
+        async with self._pool.connection() as one:
+            yield one
+            if not self.cuts:
+                self.cuts += 1
+                raise ConnectionLost
+
+
+class ConnectionLost(OperationalError):
+    pass
+
+
+async def test_a_lost_claim_records_nothing(conn, make, recorder, held, heard):
+    await (await make("Safe")).queue()
+    (taken,) = await claim(conn, WANTED, 1)
+    held.add([taken])
+    async with conn.transaction():
+        await conn.execute("select from run for update")
+        task = asyncio.create_task(recorder.record(taken, Ended(Succeeded(), 1)))
+        held.begin(taken.token, task)
+        await asyncio.sleep(0)
+        held.lose([taken.token])
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    assert heard.of(Recorded) == []
