@@ -49,8 +49,10 @@ def create_app(services: Services) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.services = services
+    app.state.routers = ROUTERS
     add_handlers(app)
     app.add_middleware(Door, services=services)
     for router in ROUTERS:

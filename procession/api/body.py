@@ -160,6 +160,18 @@ def takes(shape: type[BaseModel]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
+CONDITIONAL: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": "If-Match",
+            "in": "header",
+            "description": "The version that the write is meant for, in quotes.",
+            "schema": {"type": "string", "pattern": '^"[1-9][0-9]{0,8}"$', "examples": ['"3"']},
+        }
+    ]
+}  # the `openapi_extra` of a route that heeds a precondition
+
+
 def takes_body(openapi_extra: Mapping[str, Any] | None) -> bool:
     return "requestBody" in (openapi_extra or {})
 

@@ -6,7 +6,7 @@ from uuid import UUID
 from fastapi import Depends, Path, Query, Response
 from starlette.status import HTTP_201_CREATED
 
-from procession.api.body import Document, takes
+from procession.api.body import CONDITIONAL, Document, takes
 from procession.api.deps import Call, Caller, Database, Part
 from procession.api.routes import api_router, needs
 from procession.api.shapes import Answer, Page, Received, Time, Who, page_of, who
@@ -117,7 +117,7 @@ def _saved(saved: Saved, caller: Caller, response: Response) -> SavedView:
 @router.put(
     ENTRY,
     dependencies=[needs("manage_entries")],
-    openapi_extra=takes(EntryBody),
+    openapi_extra=takes(EntryBody) | CONDITIONAL,
     responses={201: {"model": SavedView, "description": "It is new"}},
 )
 async def save_entry(
@@ -130,7 +130,11 @@ async def save_entry(
     return _saved(saved, call.caller, response)
 
 
-@router.post(f"{ENTRY}/transitions/{{name}}", dependencies=[needs("manage_entries")])
+@router.post(
+    f"{ENTRY}/transitions/{{name}}",
+    dependencies=[needs("manage_entries")],
+    openapi_extra=CONDITIONAL,
+)
 async def perform_transition(
     key: Asked, name: TransitionName, conn: Database, call: Call, response: Response
 ) -> SavedView:
@@ -139,7 +143,7 @@ async def perform_transition(
     return _saved(saved, call.caller, response)
 
 
-@router.delete(ENTRY, dependencies=[needs("manage_entries")])
+@router.delete(ENTRY, dependencies=[needs("manage_entries")], openapi_extra=CONDITIONAL)
 async def delete_entry(key: Asked, conn: Database, call: Call) -> FiredView:
     """Take an entry away, and queue the runs that this fires."""
     fired = await entries.delete(conn, key, call.precondition, call.origin)

@@ -7,8 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
@@ -154,8 +155,18 @@ def _unrouted(request: Request, exc: Exception) -> Response:
     if error.status_code != MethodNotAllowedError.status:
         return answer_to(NotFoundError("route"), request.url.path)
     answer = answer_to(MethodNotAllowedError(), request.url.path)
-    answer.headers.update(error.headers or {})  # Allow
+    first = (error.headers or {}).get("Allow", "").split(", ")
+    answer.headers["Allow"] = ", ".join(sorted(_methods(request).union(first)))
     return answer
+
+
+def _methods(request: Request) -> set[str]:
+    """What the path takes. The router knows of one route at a time, and a path may have several."""
+    routers = cast("Sequence[APIRouter]", request.app.state.routers)
+    routes = [one for router in routers for one in router.routes if isinstance(one, APIRoute)]
+    path = cast("str", request.scope["path"])
+    here = [one.methods or set() for one in routes if one.path_regex.match(path)]
+    return set[str]().union(*here)
 
 
 def _left(request: Request, _: Exception) -> Response:

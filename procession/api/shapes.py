@@ -35,7 +35,7 @@ class Answer(BaseModel):
 
 def wire_time(moment: datetime) -> str:
     """RFC 3339 in UTC, with all six digits."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 Time = Annotated[

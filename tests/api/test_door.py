@@ -48,6 +48,9 @@ async def test_a_method_that_does_not_exist_names_those_that_do(client, admin):
     assert unknown.status_code == 401
     assert (known.status_code, known.json()["code"]) == (405, "method-not-allowed")
     assert known.headers["allow"] == "GET"
+    assert (await client.post("/openapi.json")).headers["allow"] == "GET, HEAD"
+    several = await admin.patch(FIRST)
+    assert (several.status_code, several.headers["allow"]) == (405, "DELETE, GET, PUT")
 
 
 async def test_health_and_the_description_are_open(client):
