@@ -88,7 +88,7 @@ def home():
     """A data folder for `procession up`; a server that is left on it is stopped."""
     folder = Path(os.environ["PROCESSION_TEST_FOLDER"]) / uuid.uuid4().hex
     yield folder
-    if folder.exists():
+    if postmaster(folder / "postgres"):
         with serve(folder / "postgres"):
             pass  # the last to leave stops it
 

