@@ -17,7 +17,7 @@ from procession.queue.mend import Place, mend
 from procession.queue.pool import Database
 from procession.queue.rescue import rescue, stop_switched_off
 from procession.queue.save import AT_ONCE
-from procession.queue.types import Happened, Tell, nobody
+from procession.queue.types import Beaten, Happened, Tell, nobody
 from procession.queue.workers import Worker, beat, leave
 
 log = logging.getLogger(__name__)
@@ -108,6 +108,7 @@ class Keeper:
     def _beat(self, conn: SyncConnection) -> None:
         beat(conn, self.worker)
         self.beaten_at = monotonic()
+        self._say(Beaten())
 
     def _rescue(self, conn: SyncConnection) -> None:
         while rescued := rescue(conn):

@@ -86,7 +86,7 @@ class Runner:
         )
         self._held = held
         self._keeper = Keeper(database=options.database, worker=row, held=held, tell=self._heard)
-        self._working = Working(work, attempt, {PERFORMER: performer}, options.grace)
+        self.working = Working(work, attempt, {PERFORMER: performer}, options.grace)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until asked to stop; actions in flight may end within the grace, then are cut."""
@@ -95,11 +95,11 @@ class Runner:
             recording = beside.create_task(self._recorder.run())
             stopping = beside.create_task(self._when(stop))
             try:
-                await self._working.run()
+                await self.working.run()
                 if self._options.wait and not stop.is_set():
                     raise UnaskedError
             finally:
-                for claim in self._working.unstarted():
+                for claim in self.working.unstarted():
                     await self._recorder.release(claim, started=False)
                 recording.cancel()
                 stopping.cancel()
@@ -108,14 +108,14 @@ class Runner:
 
     async def _when(self, stop: asyncio.Event) -> None:
         await stop.wait()
-        self._working.stop()
+        self.working.stop()
 
     def _heard(self, happened: Happened) -> None:
         match happened:
             case Passed():
                 self._passed_at = monotonic()
             case Recorded(step=step) if step.run.completed_at is None:
-                self._working.ring()  # its next action may be due already
+                self.working.ring()  # its next action may be due already
             case _:
                 pass
         self._tell(happened)

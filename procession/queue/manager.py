@@ -112,7 +112,7 @@ class Manager(JobManager):
             # Cleared before looking: what rings from here on is heard by the wait below.
             self._bell.clear()
             job = self._started() or await self._claimed() or await self._maintenance(worker_id)
-            if job is not None or not self._work.wait:
+            if job is not None or not (self._work.wait or self._work.held):
                 return job
             await self._rest()
         return None

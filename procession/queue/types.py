@@ -132,7 +132,12 @@ class Passed:
     """A claim was made without an error, whether there was something due or not."""
 
 
-Happened = Claimed | Recorded | Discarded | Released | Rescued | Stopped | Passed
+@dataclass(frozen=True, slots=True)
+class Beaten:
+    """The worker's row was renewed."""
+
+
+Happened = Claimed | Recorded | Discarded | Released | Rescued | Stopped | Passed | Beaten
 Tell = Callable[[Happened], None]  # what counts, or a test that waits
 
 

@@ -8,7 +8,7 @@ from fix_queue import WANTED, age, jobs_that_differ
 
 from procession.queue import mend as mending
 from procession.queue.claim import claim
-from procession.queue.leases import Held, renew
+from procession.queue.leases import Held, connection, renew
 from procession.queue.mend import Place, mend
 from procession.queue.rescue import rescue, stop_switched_off
 from procession.queue.workers import Worker, beat, leave
@@ -44,7 +44,9 @@ async def lapse(conn, made, **actions):
         ("Safe", 0, True, "Unknown", "Unknown"),
     ],
 )
-async def test_a_lapsed_attempt_is_ended(conn, kept, make, kind, lost, cancelled, status, outcome):
+async def test_a_lapsed_attempt_is_ended(  # noqa: PLR0913, PLR0917  a row of the table
+    conn, kept, make, kind, lost, cancelled, status, outcome
+):
     await lapse(conn, await make(kind), lost=lost)
     if cancelled:
         await conn.execute("update run set cancelled_at = now()")
@@ -64,7 +66,7 @@ async def test_a_lease_that_is_live_is_left(conn, kept, make):
     assert await asyncio.to_thread(rescue, kept) == []
 
 
-async def test_two_rescuers_end_an_attempt_once(conn, database, kept, make):
+async def test_two_rescuers_end_an_attempt_once(conn, database, make):
     made = await make("Safe")
     for _ in range(5):
         await lapse(conn, made)
@@ -82,8 +84,6 @@ async def test_two_rescuers_end_an_attempt_once(conn, database, kept, make):
 
 
 def rescue_on_its_own(database):
-    from procession.queue.leases import connection
-
     with connection(database) as conn:
         return rescue(conn)
 
@@ -134,7 +134,8 @@ async def test_what_was_not_renewed_for_ten_seconds_is_cancelled(conn, make):
 async def test_the_rest_of_a_switched_off_workflows_run_is_cancelled(conn, kept, make):
     made = await make("Safe", "Safe")
     await made.queue(2)
-    later = "update run set due_at = now() + interval '1 h' where id = (select max(id::text)::uuid from run)"
+    later = """update run set due_at = now() + interval '1 h'
+               where id = (select max(id::text)::uuid from run)"""
     await conn.execute(later)
     await conn.execute(
         "update procrastinate_jobs set scheduled_at = run.due_at from run"

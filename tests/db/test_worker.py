@@ -1,6 +1,5 @@
 """A whole worker on a real database, with actions that do what the test says."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -8,7 +7,7 @@ from fix_queue import jobs_that_differ
 
 from procession.actions.base import Failed, Succeeded, Unknown
 from procession.app.runner import UnaskedError
-from procession.queue.types import Claimed, Passed, Recorded, Released, Rescued
+from procession.queue.types import Beaten, Claimed, Passed, Recorded, Released, Rescued
 
 
 async def row(conn, statement):
@@ -29,7 +28,7 @@ async def test_a_run_is_worked_off_in_order(conn, make, worked):
     assert await jobs_that_differ(conn) == []
 
 
-async def test_what_is_queued_while_the_worker_idles_is_taken_at_once(conn, make, worked):
+async def test_what_is_queued_while_the_worker_idles_is_taken_at_once(make, worked):
     made = await make("Safe")
     async with worked.working():
         await worked.heard.wait(Passed, 2)
@@ -49,7 +48,7 @@ async def test_what_falls_due_is_taken_then(conn, make, worked):
     assert await row(conn, late) == (True,)
 
 
-async def test_no_more_actions_are_in_flight_than_slots(conn, make, worked):
+async def test_no_more_actions_are_in_flight_than_slots(make, worked):
     await (await make("Safe")).queue(7)
     worked.safe.gate.clear()
     async with worked.working(concurrency=3):
@@ -60,7 +59,7 @@ async def test_no_more_actions_are_in_flight_than_slots(conn, make, worked):
         await worked.heard.wait(Recorded, 7)
 
 
-async def test_an_entry_that_is_gone_is_skipped(conn, make, worked):
+async def test_an_entry_that_is_gone_is_skipped(make, worked):
     await (await make("Safe", entry=False)).queue()
     async with worked.working():
         (recorded,) = await worked.heard.wait(Recorded)
@@ -125,6 +124,7 @@ async def test_an_action_whose_lease_is_taken_is_cancelled_and_records_nothing(c
         await worked.safe.begun.wait()
         await conn.execute("update run set lease_until = now() - interval '1 s'")
         await worked.heard.wait(Rescued, 1, seconds=20)
+        await worked.heard.wait(Claimed, 2, seconds=20)  # its one slot is free: it was cancelled
         worked.safe.gate.set()
         await worked.heard.wait(Recorded, 1, seconds=20)
 
@@ -160,8 +160,8 @@ async def test_a_worker_outlives_the_loss_of_every_connection(conn, make, worked
 async def test_a_worker_whose_runner_is_off_claims_nothing(conn, make, worked):
     await (await make("Safe")).queue()
     async with worked.working(enabled=False) as ours:
-        while not await row(conn, "select from worker where not claims"):
-            await asyncio.sleep(0.05)
+        await worked.heard.wait(Beaten)
+        assert await row(conn, "select claims from worker") == (False,)
         assert ours.runner.reasons() == []
 
     assert worked.heard.of(Claimed) == []
@@ -178,9 +178,13 @@ async def test_a_worker_may_end_once_nothing_is_due(conn, make, worked):
 
 async def test_to_end_without_being_asked_is_an_error(worked):
     with pytest.raises(ExceptionGroup) as raised:
-        async with worked.working() as ours:
-            await worked.heard.wait(Passed)
-            ours.runner._working.stop()
-            await ours.task
+        await unasked(worked)
 
     assert raised.group_contains(UnaskedError)
+
+
+async def unasked(worked):
+    async with worked.working() as ours:
+        await worked.heard.wait(Passed)
+        ours.runner.working.stop()
+        await ours.task
