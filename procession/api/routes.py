@@ -16,7 +16,7 @@ from typing_extensions import override
 from procession.api import body
 from procession.api.auth import Caller, enter
 from procession.api.services import CALLER, services_of
-from procession.engine.errors import ForbiddenError
+from procession.engine.errors import Fault, ForbiddenError, ValidationFailedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,18 @@ class Route(APIRoute):
             if reads:
                 raw = await body.receive(request, services.max_body_bytes)
                 request.scope[body.DOCUMENT] = body.decode(raw)
+            _look_at_query(request)
             return await handler(request)
 
         return checked
+
+
+def _look_at_query(request: Request) -> None:
+    """Refuse what the database would not take, by the name of its parameter."""
+    items = request.query_params.multi_items()
+    faults = [Fault(name, body.NUL) for name, value in items if "\0" in name + value]
+    if faults:
+        raise ValidationFailedError(faults)
 
 
 def _need(dependencies: list[Dependency]) -> Need:

@@ -111,12 +111,12 @@ async def test_a_capability_is_checked_before_size_type_and_body(call):
     assert answer.json()["capability"] == "manage_entries"
 
 
-async def ask(app, headers, *, method="PUT", path=FIRST):
-    """A request whose body must not be read; its status."""
+async def unread():
+    pytest.fail("The body was read")
 
-    async def receive():
-        pytest.fail("The body was read")
 
+async def ask(app, headers, *, path=FIRST, receive=unread):
+    """A PUT whose body comes from `receive`; its status."""
     status = []
 
     async def send(message):
@@ -124,7 +124,7 @@ async def ask(app, headers, *, method="PUT", path=FIRST):
 
     scope = {
         "type": "http",
-        "method": method,
+        "method": "PUT",
         "path": path,
         "raw_path": path.encode(),
         "query_string": b"",
@@ -208,6 +208,24 @@ async def test_a_page_out_of_range_is_refused_by_name_and_not_repeated(admin, qu
     assert (answer.status_code, answer.json()["code"]) == (400, "validation-failed")
     assert [one["name"] for one in answer.json()["errors"]] == [name]
     assert answer.json()["errors"][0].keys() == {"name", "reason"}
+
+
+async def test_a_nul_in_a_query_is_refused_by_name(admin):
+    await declare(admin)
+
+    answer = await admin.get("/api/entries/Article?status=a%00")
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "validation-failed")
+    assert [one["name"] for one in answer.json()["errors"]] == ["status"]
+
+
+async def test_a_caller_that_leaves_in_the_middle_of_its_body_is_no_defect(app, conn):
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    headers = {"Authorization": f"Bearer {await add_key(conn)}", **JSON, "Content-Length": "9"}
+
+    assert await ask(app, headers, receive=receive) == 400
 
 
 async def test_what_was_sent_is_not_repeated(admin):
