@@ -83,7 +83,5 @@ def left(run: Run, entry: HistoryEntry, after: Action) -> Run:
 
 def ended(run: Run, definition: Definition, entry: HistoryEntry, after: Action) -> Step:
     """The step once the attempt of this entry has left this behind, with all that follows."""
-    run, halted = left(run, entry, after), 0
-    if not entry.undo:
-        run, halted = halt(run, definition, entry.ordinal, entry.finished_at)
+    run, halted = halt(left(run, entry, after), definition, entry.ordinal, entry.finished_at)
     return Step(run=settled(run, entry.finished_at), history=(entry,), halted=halted)

@@ -27,7 +27,10 @@ def halts(run: Run, definition: Definition, ordinal: int) -> bool:
 
 
 def halt(run: Run, definition: Definition, ordinal: int, now: datetime) -> tuple[Run, int]:
-    """The run once this action has ended, and how many later ones its halt skipped."""
+    """The run once this action, or its undo, has ended, and how many later ones a halt skipped.
+
+    An undo is of an action that succeeded, so it halts nothing.
+    """
     if not halts(run, definition, ordinal):
         return run, 0
     skipped = 0

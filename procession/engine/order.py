@@ -29,8 +29,7 @@ def due(run: Run, definition: Definition, now: datetime) -> Due | None:
         at = _from_when(action, run, now)
         if found is None or at < found[0]:
             found = at, ordinal
-        halts = definition.actions[ordinal].on_failure is OnFailure.HALT
-        decided = halts or at == run.created_at
+        decided = definition.actions[ordinal].on_failure is OnFailure.HALT
     if found is None:
         return None
     at, ordinal = found

@@ -69,9 +69,8 @@ def unserved(run: Run, definition: Definition, *, now: datetime) -> Step:
         next_attempt_at=None,
         body=None,
     )
-    run, halted = put(run, found.ordinal, failed, undo=found.undo), 0
-    if not found.undo:
-        run, halted = halt(run, definition, found.ordinal, now)
+    run = put(run, found.ordinal, failed, undo=found.undo)
+    run, halted = halt(run, definition, found.ordinal, now)
     return Step(run=settled(run, now), halted=halted)
 
 

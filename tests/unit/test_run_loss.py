@@ -1,5 +1,5 @@
 import pytest
-from fix_engine import NOW, SECOND, a_chain, a_run, an_action, letters
+from fix_engine import NOW, PERMANENT, SECOND, a_chain, a_run, an_action, letters
 from msgspec.structs import replace
 
 from procession.engine.outcome import Failed, Skipped, Succeeded, Unknown
@@ -22,7 +22,9 @@ CANCELLED_AT = NOW - SECOND
 
 
 def in_flight(*, lost=0, repeatable=True, cancelled=False):
-    action = an_action("R", lost=lost, repeatable=repeatable, error="503", response_status=503)
+    action = an_action(
+        "R", lost=lost, repeatable=repeatable, error="503", response_status=503, duration_ms=7
+    )
     return a_run(action, an_action("P"), cancelled_at=CANCELLED_AT if cancelled else None)
 
 
@@ -60,7 +62,7 @@ def test_a_lapsed_attempt_is_due_again_or_unknown(run, after, lost, said):
 def test_an_action_lost_for_good_says_that_the_worker_went_away():
     action = lose(in_flight(repeatable=False), a_chain("C C"), now=NOW).run.actions[0]
 
-    assert (action.error, action.response_status) == (WENT_AWAY, None)
+    assert (action.error, action.response_status, action.duration_ms) == (WENT_AWAY, None, None)
     assert action.completed_at == NOW
 
 
@@ -137,11 +139,30 @@ def test_a_late_outcome_is_told_in_the_history_only(outcome, error):
     assert (entry.ordinal, entry.undo, entry.number, entry.finished_at) == (0, False, 1, NOW)
 
 
+def test_a_late_outcome_is_told_with_what_is_known_of_its_attempt():
+    started_at = NOW - 60 * SECOND
+    known = {"now": NOW, "started_at": started_at, "duration_ms": 60_000}
+
+    entry = discard(a_run("P"), 1, True, 3, PERMANENT, **known)
+
+    assert entry == HistoryEntry(
+        ordinal=1,
+        undo=True,
+        number=3,
+        outcome=HistoryOutcome.DISCARDED,
+        started_at=started_at,
+        finished_at=NOW,
+        response_status=400,
+        error="late outcome Failed, not applied: 400",
+        retryable=False,
+        duration_ms=60_000,
+    )
+
+
 def test_the_error_of_a_late_outcome_stays_short():
     entry = discard(a_run("P"), 0, True, 1, Failed("e" * 500), now=NOW)
 
     assert len(entry.error) == 500
-    assert entry.retryable is False
 
 
 def test_an_outcome_needs_an_action_in_flight():

@@ -164,7 +164,7 @@ def test_a_halt_skips_what_is_pending_behind_it(chain, before, outcome, after, h
 
 
 def test_a_skipped_action_says_why_and_keeps_what_it_had():
-    run = a_run("R W")
+    run = a_run(an_action("R"), an_action("W", body="rendered"))
 
     skipped = settled(run, "H C", PERMANENT).run.actions[1]
 
