@@ -17,7 +17,8 @@ from procession.queue.leases import SyncConnection
 from procession.queue.save import AT_ONCE, SAVE, Row, Seen, encode, rows_of
 from procession.queue.types import Rescued, Stopped
 
-# A newer document is left to the workers that know it.
+# `now()`, since an index is not asked by a clock that moves, and these wait for no lock. A newer
+# document is left to the workers that know it.
 LAPSED = """
     select run.tenant, run.id, run.version, used.definition::text, clock_timestamp(),
            run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
@@ -26,7 +27,7 @@ LAPSED = """
     join workflow_version as used
       on used.tenant = run.tenant and used.workflow_id = run.workflow_id
      and used.version = run.workflow_version
-    where run.lease_token is not null and run.lease_until < clock_timestamp()
+    where run.lease_token is not null and run.lease_until < now()
       and run.document_format <= %(format)s
     order by run.lease_until
     limit %(limit)s
@@ -41,7 +42,7 @@ SWITCHED_OFF = """
     join workflow_version as used
       on used.tenant = run.tenant and used.workflow_id = run.workflow_id
      and used.version = run.workflow_version
-    where not workflow.enabled and run.completed_at is null and run.due_at <= clock_timestamp()
+    where not workflow.enabled and run.completed_at is null and run.due_at <= now()
       and run.executor is null and run.document_format <= %(format)s
     limit %(limit)s
     for no key update of run skip locked

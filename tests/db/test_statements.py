@@ -1,0 +1,141 @@
+"""Every statement of the queue: fits the schema, names the tenant, and walks along indexes."""
+
+import importlib
+import itertools
+import pkgutil
+import re
+from dataclasses import replace
+
+import pytest
+from fix_queue import WANTED
+
+from procession import queue
+from procession.queue import ahead, claim, late, leases, mend, rescue, save
+from procession.queue.pool import make_pool
+
+VERB = re.compile(r"\s*(select|insert|update|delete|with)\b", re.IGNORECASE)
+
+
+def statements():
+    """The constants of the queue's modules that are statements, by module and name."""
+    for found in pkgutil.iter_modules(queue.__path__):
+        module = importlib.import_module(f"{queue.__name__}.{found.name}")
+        for name, value in vars(module).items():
+            if name.isupper() and isinstance(value, str) and VERB.match(value):
+                yield pytest.param(value, id=f"{found.name}.{name}")
+
+
+def numbered(statement):
+    """With the parameters as Postgres counts them."""
+    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", statement)))
+    for number, name in enumerate(names, 1):
+        statement = statement.replace(f"%({name})s", f"${number}")
+    positions = itertools.count(len(names) + 1)
+    statement = re.sub(r"%s", lambda _: f"${next(positions)}", statement)
+    return statement.replace("%%", "%")
+
+
+ALL = list(statements())
+
+
+@pytest.mark.parametrize("statement", ALL)
+async def test_a_statement_fits_the_schema(conn, statement):
+    await conn.execute(f"prepare tried as {numbered(statement)}")
+    await conn.execute("deallocate tried")
+
+
+# What serves every tenant, and how a tenant is told all the same.
+OF_ALL_TENANTS = {
+    "access.FIND_KEY": "a key says whose it is",
+    "ahead.MAINTENANCE_WAITS": "tasks that are no run's",
+    "ahead.NEXT_DUE": "hops from tenant to tenant",
+    "claim.CLAIM": "takes them in turn",
+    "leases.RENEW": "by the keys of what is held",
+    "mend.CLEAR_DOING": "by the name of the queue",
+    "mend.CLEAR_WAITING": "by the name of the queue",
+    "migrate.APPLIED": "the schema",
+    "migrate.NOTE": "the schema",
+    "rescue.LAPSED": "anybody's",
+    "rescue.SWITCHED_OFF": "anybody's",
+    "runs.LIVE_WORKERS": "a worker serves all of them",
+    "save.SAVE": "by the keys of what was decided",
+    "rescue.SAVE": "the same",
+    "tenants.PAGE": "the tenants themselves",
+    "workers.BEAT": "a worker serves all of them",
+    "workers.LEAVE": "a worker serves all of them",
+}
+
+
+def test_every_statement_names_the_tenant():
+    nameless = {one.id for one in ALL if "%(tenant)s" not in one.values[0]}
+
+    assert nameless - OF_ALL_TENANTS.keys() == set()
+
+
+@pytest.fixture
+async def seeded(database, make, conn):
+    """A connection as a worker has it, on tables with some thousand rows of five tenants."""
+    for tenant in ("acme", "bravo", "coral", "delta", "echo"):
+        made = await make("Safe", tenant=tenant)
+        await made.queue(1500)
+        await claim.claim(conn, WANTED, 20)
+    await conn.execute(
+        """update run set status = 'Succeeded', completed_at = now(), due_at = null,
+           due_ordinal = null, due_type = null where tenant in ('delta', 'echo')
+           and lease_token is null"""
+    )
+    await conn.execute(
+        """insert into attempt (tenant, run_id, ordinal, position, number, outcome, finished_at)
+           select tenant, id, 0, 1, 1, 'Succeeded', now() from run where completed_at is not null"""
+    )
+    await conn.execute("analyze")
+    async with make_pool(replace(database, prefer_indexes=True)) as pool, pool.connection() as one:
+        yield one
+
+
+LARGE = {"run", "procrastinate_jobs", "attempt"}
+OF_A_WORKER = [
+    claim.CLAIM,
+    save.SAVE,
+    late.LATEST,
+    late.WRITTEN,
+    late.LOCK,
+    leases.RENEW,
+    rescue.LAPSED,
+    rescue.SWITCHED_OFF,
+    mend.MAKE,
+    mend.CLEAR_WAITING,
+    mend.CLEAR_DOING,
+    ahead.NEXT_DUE,
+    ahead.MAINTENANCE_WAITS,
+]
+
+
+@pytest.mark.parametrize("statement", OF_A_WORKER)
+async def test_a_worker_walks_along_indexes(seeded, statement):
+    text = numbered(statement)
+    await seeded.execute(f"prepare tried as {text}")
+    await seeded.execute("set plan_cache_mode = force_generic_plan")
+    nulls = ", ".join("null" for _ in set(re.findall(r"\$\d+", text)))
+
+    cursor = await seeded.execute(
+        f"explain (format json) execute tried{f'({nulls})' if nulls else ''}"
+    )
+
+    ((plan,),) = await cursor.fetchall()
+    assert [read for read in reads(plan[0]["Plan"]) if is_long(read)] == []
+
+
+def reads(node):
+    yield node
+    for below in node.get("Plans", ()):
+        yield from reads(below)
+
+
+def is_long(node):
+    """Whether this reads a large table from end to end."""
+    if node.get("Relation Name") not in LARGE:
+        return False
+    if node["Node Type"] in {"Index Scan", "Index Only Scan"}:
+        return "Index Cond" not in node
+    return node["Node Type"] == "Seq Scan"
