@@ -7,9 +7,8 @@ from fastapi import Query
 from procession.api.body import takes
 from procession.api.deps import Database
 from procession.api.routes import api_router, needs
-from procession.api.shapes import Answer
+from procession.api.shapes import Answer, Warned, warned
 from procession.api.workflow_body import Around, Saving, WorkflowBody
-from procession.api.workflow_view import Warned, warned
 from procession.engine.catalogue import ActionType, Repeatable
 from procession.engine.content_type import Sensitivity
 from procession.engine.errors import NotFoundError

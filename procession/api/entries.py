@@ -9,7 +9,7 @@ from starlette.status import HTTP_201_CREATED
 from procession.api.body import CONDITIONAL, Document, takes
 from procession.api.deps import Call, Caller, Database, Part
 from procession.api.routes import api_router, needs
-from procession.api.shapes import Answer, Page, Received, Time, Who, page_of, who
+from procession.api.shapes import Answer, Page, Received, Time, Warned, Who, page_of, warned, who
 from procession.engine.change import Key
 from procession.engine.content_type import ContentType, Sensitivity
 from procession.engine.entry import Entry, may_read, readable_data
@@ -60,13 +60,6 @@ class EntryView(Answer):
     updated_by: Who
 
 
-class Warned(Answer):
-    """What a save does not refuse."""
-
-    field: str
-    message: str
-
-
 class FiredView(Answer):
     """The events of a change, and the runs that they queued."""
 
@@ -110,7 +103,7 @@ def _saved(saved: Saved, caller: Caller, response: Response) -> SavedView:
         version=saved.entry.version,
         events=list(saved.fired.events),
         run_ids=list(saved.fired.run_ids),
-        warnings=[Warned(field=one.field, message=one.message) for one in saved.warnings],
+        warnings=warned(saved.warnings),
     )
 
 

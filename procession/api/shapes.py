@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from procession.api.deps import Paging
 from procession.engine.access import Actor
+from procession.engine.errors import Concern
 
 RFC_3339 = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -67,6 +68,17 @@ class Who(Answer):
 def who(actor: Actor) -> Who:
     """The actor, without what is only for templates."""
     return Who(kind=actor.kind, id=actor.id, name=actor.name)
+
+
+class Warned(Answer):
+    """What was saved all the same, and may not be what was meant."""
+
+    field: str
+    message: str
+
+
+def warned(concerns: Sequence[Concern]) -> list[Warned]:
+    return [Warned(field=one.field, message=one.message) for one in concerns]
 
 
 class Page(Answer, Generic[Item]):

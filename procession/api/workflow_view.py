@@ -5,19 +5,12 @@ from uuid import UUID
 
 from pydantic import Field
 
-from procession.api.shapes import Answer, Time
+from procession.api.shapes import Answer, Time, Warned, warned
 from procession.engine.catalogue import Catalogue
 from procession.engine.credentials import shown
 from procession.engine.errors import Concern
 from procession.engine.workflow import ActionDefinition, Compensate, OnFailure
 from procession.queue.workflows import Workflow
-
-
-class Warned(Answer):
-    """What was saved all the same, and may not be what was meant."""
-
-    field: str
-    message: str
 
 
 class CompensateView(Answer):
@@ -79,10 +72,6 @@ def workflow_view(
         updated_at=workflow.updated_at,
         warnings=None if concerns is None else warned(concerns),
     )
-
-
-def warned(concerns: Sequence[Concern]) -> list[Warned]:
-    return [Warned(field=one.field, message=one.message) for one in concerns]
 
 
 def action_view(action: ActionDefinition, catalogue: Catalogue) -> WorkflowActionView:

@@ -20,8 +20,7 @@ from procession.engine.errors import (
     NotFoundError,
     ValidationFailedError,
 )
-
-MOST_WARNINGS = 50  # then one more that says how many are left
+from procession.engine.validation import capped
 
 
 class Key(Struct, frozen=True):
@@ -69,7 +68,7 @@ def read_change(body: object, content_type: ContentType) -> Change:
         data=cast("dict[str, object]", data),
         status=cast("str | None", asked.get("status")),
         sensitivity=None if sensitivity is None else Sensitivity(cast("str", sensitivity)),
-        warnings=_bounded(concerns),
+        warnings=capped(tuple(concerns)),
     )
 
 
@@ -84,13 +83,6 @@ def _sensitivity(asked: Mapping[str, object]) -> list[Fault]:
     if asked.get("sensitivity") in (None, *Sensitivity):
         return []
     return [Fault("sensitivity", f"must be one of {', '.join(Sensitivity)}")]
-
-
-def _bounded(concerns: list[Concern]) -> tuple[Concern, ...]:
-    left = len(concerns) - MOST_WARNINGS
-    if left <= 0:
-        return tuple(concerns)
-    return (*concerns[:MOST_WARNINGS], Concern("data", f"has {left} more of them"))
 
 
 def changed(before: Entry | None, key: Key, change: Change, made: Making) -> Entry:
