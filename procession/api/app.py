@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from procession.api import (
+    audit,
     catalogue,
     content_types,
     entries,
@@ -38,6 +39,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     workflows.router,
     runs.router,
     run_commands.router,
+    audit.router,
 )
 
 

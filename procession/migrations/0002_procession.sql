@@ -177,6 +177,8 @@ create table run (
 create index run_due on run (tenant, due_at, id) where due_at is not null;
 -- The keeper: rescue and renewal.
 create index run_lease on run (lease_until) where lease_token is not null;
+-- The keeper: what nobody serves. Few runs are in it, and no attempt writes it.
+create index run_unserved on run (no_worker_since) where no_worker_since is not null;
 create index run_unfinished_of_workflow on run (tenant, workflow_id, id) where completed_at is null;
 -- Lists and counts: what they filter by beside the key is included, so that they read no run that
 -- is not shown. Every write of a run writes these anyway, since due_at and updated_at are indexed.
@@ -224,6 +226,8 @@ create table audit (
 );
 
 create index audit_newest on audit (tenant, at desc, id);
+create index audit_of_action on audit (tenant, action, at desc, id);
+create index audit_of_target on audit (tenant, target_id, at desc, id) include (action);
 
 create function audit_is_append_only() returns trigger language plpgsql as $$
 begin

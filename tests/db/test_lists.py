@@ -7,7 +7,8 @@ import pytest
 from fix_runs import EPOCH, add_run, add_workflow
 
 from procession.engine.run import RunStatus
-from procession.queue import runs, stored_run, workflow_changes, workflows
+from procession.queue import audit, runs, stored_run, workflow_changes, workflows
+from procession.queue.audit import Sought
 from procession.queue.runs import Filters
 
 SEED = """
@@ -113,3 +114,39 @@ async def test_single_runs_and_workflows_are_found_by_theirs(conn, seeded):
     assert one == {"run_pkey"}
     assert by_name == {"workflow_by_name"}
     assert open_ones == [{"run_unfinished_of_workflow"}] * 2
+
+
+NOTES = """
+    insert into audit (tenant, id, at, action, target_type, target_id)
+    select slug, gen_random_uuid(), %s + i * interval '1 s', 'role.' || i %% 40, 'Role',
+           't-' || i %% 700
+    from tenant, generate_series(1, 4000) as i
+"""
+NOTED = [
+    ((), "audit_newest"),
+    (("since",), "audit_newest"),
+    (("since", "until"), "audit_newest"),
+    (("action",), "audit_of_action"),
+    (("action", "since"), "audit_of_action"),
+    (("target_id",), "audit_of_target"),
+    (("target_id", "action"), "audit_of_target"),
+]
+
+
+async def test_the_audit_log_walks_an_index(conn):
+    await conn.execute("insert into tenant (slug, name) values ('acme', 'A'), ('globex', 'G')")
+    await conn.execute(NOTES, (EPOCH,))
+    await conn.execute("vacuum (analyze) audit")
+    values = {
+        "action": "role.7",
+        "target_id": "t-7",
+        "since": EPOCH + timedelta(seconds=3900),
+        "until": EPOCH + timedelta(seconds=3950),
+    }
+    for names, index in NOTED:
+        sought = Sought(**{name: values[name] for name in names})
+
+        for statement in (audit.PAGE, audit.COUNT):
+            walked = await walks(conn, audit.narrowed(statement, sought), "audit", **values)
+
+            assert walked <= {index, *({"audit_pkey"} if not names else ())}, names
