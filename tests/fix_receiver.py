@@ -100,7 +100,6 @@ class Receiver:
     received: list[Received] = field(default_factory=list)
     script: deque[Answer] = field(default_factory=deque)
     connections: int = 0
-    sent: int = 0  # bytes of bodies that left, as far as the kernel took them
     _news: asyncio.Queue = field(default_factory=asyncio.Queue)
     _serving: set[asyncio.Task] = field(default_factory=set)
     _sni: dict[int, str] = field(default_factory=dict)

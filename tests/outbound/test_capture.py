@@ -2,6 +2,7 @@ import asyncio
 import gzip
 import resource
 import time
+import tracemalloc
 import zlib
 
 import pytest
@@ -118,6 +119,19 @@ def test_a_body_at_its_bound_is_whole_and_one_byte_more_is_not():
     assert not over.take(b"123456")
     assert not long.take(b"1" * 11)
     assert (exact.is_whole, over.is_whole, bytes(over)) == (True, False, b"12345")
+
+
+def test_a_bomb_is_unpacked_no_further_than_is_kept():
+    packed = gzip.compress(bytes(50_000_000))
+    tracemalloc.start()
+
+    body = Body(EXCERPT, "gzip")
+    for at in range(0, len(packed), 4096):
+        body.take(packed[at : at + 4096])
+
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def test_no_more_is_taken_from_the_wire_than_is_allowed():

@@ -12,6 +12,7 @@ from procession.outbound.http import Client, Rules
 from procession.outbound.retry import Tries
 
 RESOLVE = {"hooks_example_com": ["127.0.0.1"], "other_example_com": ["127.0.0.1"]}
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n"
 QUICK = Tries(retries=0, each=timedelta(milliseconds=300))
 
 
@@ -90,12 +91,21 @@ async def test_a_connection_is_used_again(secure_receiver, client):
 
 
 async def test_an_endless_body_is_cut_off(secure_receiver, client):
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n"
-    secure_receiver.will(endless(head, b"a" * 65536))
+    ended = asyncio.Event()
+
+    async def flood(writer):
+        try:
+            await endless(HEAD, b"a" * 65536)(writer)
+        finally:
+            ended.set()
+
+    secure_receiver.will(flood)
     async with asyncio.timeout(5):
         said = await client.post(
             secure_receiver.url(host="hooks.example.com"), capture=EXCERPT, resend=True
         )
+
+        await ended.wait()
 
     assert (said.status_code, said.content) == (200, b"a" * 4096)
 

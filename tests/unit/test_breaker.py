@@ -155,6 +155,16 @@ def test_a_call_from_before_the_trip_is_no_probe(breaker, clock):
     assert is_open(breaker)
 
 
+def test_a_failure_from_before_the_trip_does_not_open_it_again(clock):
+    breaker = Breaker(BreakerRule(failures=1), "example.com")
+    with breaker.call() as early:
+        give(breaker, False)
+        clock.now += 30
+        early.good = False
+
+    assert not is_open(breaker)
+
+
 def test_pairs_of_tenant_and_host_are_apart():
     breakers = Breakers(RULE)
     for _ in range(5):

@@ -1,0 +1,58 @@
+import asyncio
+import ssl
+
+from fix_receiver import LOOPBACK, answers
+
+from procession.outbound.guard import Guard, target
+from procession.outbound.stream import HELD, PROGRESS, Progress, connect
+
+PIECE = b"a" * 65_536
+
+
+async def test_what_is_not_read_holds_the_sender_back(receiver):
+    held = asyncio.get_running_loop().create_future()
+
+    async def flood(writer):
+        for _ in range(1024):
+            writer.write(PIECE)
+            try:
+                async with asyncio.timeout(0.5):
+                    await writer.drain()
+            except TimeoutError:
+                held.set_result(True)
+                return
+        held.set_result(False)
+
+    receiver.will(flood)
+    PROGRESS.set(Progress())
+    aim = target(receiver.url())
+    stream = await connect(aim, Guard(LOOPBACK), answers(), ssl.create_default_context())
+
+    await stream.write(b"GET / HTTP/1.1\r\n\r\n")
+    first = await stream.read(HELD)
+
+    assert first
+    assert await held
+    for _ in range(64):
+        assert await stream.read(HELD)
+    await stream.aclose()
+
+
+async def test_headers_and_body_leave_in_one_piece():
+    pieces = []
+
+    async def take(reader, writer):
+        pieces.append(await reader.read(HELD))
+        writer.close()
+
+    async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
+        PROGRESS.set(Progress())
+        aim = target(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        stream = await connect(aim, Guard(LOOPBACK), answers(), ssl.create_default_context())
+        await stream.write(b"POST / HTTP/1.1\r\n\r\n")
+        await stream.write(b"hello")
+        await stream.write(b"")
+
+        assert await stream.read(HELD) == b""
+
+    assert pieces == [b"POST / HTTP/1.1\r\n\r\nhello"]
