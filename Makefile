@@ -16,7 +16,7 @@ run: .venv/ready ## run everything here, on a Postgres of its own (ARGS="--no-sa
 	$(BIN)/procession up $(ARGS)
 
 test: .venv/ready ## test what needs no long waits: engine, database, API, calls that leave
-	$(BIN)/pytest -n 2 --ignore tests/process --ignore tests/migration $(ARGS)
+	$(BIN)/pytest -n 2 -m "not slow" --ignore tests/process --ignore tests/migration $(ARGS)
 
 test-all: .venv/ready ## test all of it, with processes that are killed and databases that go away
 	$(BIN)/pytest -n 2 $(ARGS)
@@ -29,7 +29,7 @@ check: .venv/ready ## check style, types, imports and dependencies
 	$(BIN)/deptry procession
 
 bench: .venv/ready ## measure, against peers on the same database
-	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python bench/run.py $(ARGS)
 
 lock: .venv/ready ## resolve the dependencies anew and write down what was found
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

@@ -5,6 +5,8 @@ pytest_plugins = [
     "fix_postgres",
     "fix_process",
     "fix_queue",
+    "fix_races",
     "fix_receiver",
     "fix_runs",
+    "fix_worker",
 ]
