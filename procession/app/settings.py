@@ -99,6 +99,9 @@ class Settings(BaseSettings):
     workflows__lease_seconds: Annotated[Integer, Field(ge=60, le=3600)] = Field(
         300, description="longest time of one attempt"
     )
+    workflows__max_depth: Annotated[Integer, Field(ge=0, le=100)] = Field(
+        10, description="depth above which a save queues nothing"
+    )
     jobs__lease_seconds: Annotated[Integer, Field(ge=60, le=86400)] = Field(
         600, description="longest time of one maintenance task"
     )

@@ -2,8 +2,10 @@
 
 A change, its events, the runs and the first job of each are one transaction: all of it is saved or
 none. The entry's row is locked first, then the workflows that match, in the order of their ids.
+Runs that change entries fire runs; where that goes too deep, the change stands and fires nothing.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -17,10 +19,11 @@ from procession.engine.content_type import ContentType
 from procession.engine.entry import TRANSITION, Entry, events_of
 from procession.engine.errors import Concern, NotFoundError
 from procession.engine.precondition import Precondition
+from procession.queue.audit import By, Note, note
 from procession.queue.content_types import decoded
 from procession.queue.matching import Matched, match, matching
 from procession.queue.pool import Connection
-from procession.queue.start import NewRun, Origin, start
+from procession.queue.start import Cause, NewRun, Origin, start
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +192,26 @@ async def write(conn: Connection, writing: Writing) -> Fired | None:
         firing = [one for one in matched if one.fires(event, after)]
         number = len({run.trigger for run in runs})
         runs += [_run(writing, event, number, one) for one in firing]
+    cause = writing.origin.cause
+    if cause is not None and writing.origin.depth > cause.max_depth:
+        await _note_depth(conn, writing, cause, dict.fromkeys(run.trigger for run in runs))
+        return Fired(events)
     return Fired(events, tuple(await start(conn, writing.key.tenant, runs)))
+
+
+async def _note_depth(
+    conn: Connection, writing: Writing, cause: Cause, events: Iterable[str]
+) -> None:
+    """Say in the audit log of each event that it would have queued runs too far down."""
+    key = writing.key
+    about = {
+        "contentType": key.content_type,
+        "depth": writing.origin.depth,
+        "runId": str(cause.run_id),
+    }
+    for event in events:
+        what = Note("workflow.depth.exceeded", "Entry", key.id, {**about, "event": event})
+        await note(conn, key.tenant, By(), what)
 
 
 def _run(writing: Writing, event: str, number: int, matched: Matched) -> NewRun:

@@ -25,13 +25,27 @@ MANUAL = "Manual"  # the trigger of a run that a person started
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """The run whose action, or undo, makes a change."""
+
+    run_id: UUID
+    depth: int
+    max_depth: int  # of the runs that the change may queue
+
+
+@dataclass(frozen=True, slots=True)
 class Origin:
     """Who made the change that runs answer, and what the request said of where it belongs."""
 
     actor: Actor
     correlation_id: str | None = None
     traceparent: str | None = None
-    depth: int = 0  # of the runs
+    cause: Cause | None = None  # none of a change that a person or an application makes
+
+    @property
+    def depth(self) -> int:
+        """Of the runs: how many runs led to each of them."""
+        return 0 if self.cause is None else self.cause.depth + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

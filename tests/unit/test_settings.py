@@ -69,6 +69,7 @@ def test_an_empty_value_is_as_if_unset(environment):
         ("WORKFLOWS__RUNNER_ENABLED", "on", "true, false, 1, 0, yes or no"),
         ("WORKFLOWS__RUNNER_CONCURRENCY", "0", "an integer from 1 to 20"),
         ("WORKFLOWS__RUNNER_CONCURRENCY", "21", "an integer from 1 to 20"),
+        ("WORKFLOWS__MAX_DEPTH", "101", "an integer from 0 to 100"),
         ("WORKFLOWS__OUTBOUND__MAX_DELAY_SECONDS", "0", "a number above 0, up to 60"),
         ("WORKFLOWS__OUTBOUND__MAX_DELAY_SECONDS", "nan", "a number above 0, up to 60"),
         ("WORKFLOWS__OUTBOUND__ATTEMPT_TIMEOUT_SECONDS", "1e1", "a number above 0, up to 300"),
