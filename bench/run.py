@@ -1,0 +1,120 @@
+"""What `make bench` runs: Procession and bare Procrastinate in turn, on one Postgres, as ratios.
+
+usage: run.py [--runs 10000] [--rounds 2] [--quick]. Rows go to standard output as JSON, the summary
+behind them as a table. The Postgres is the embedded one with its defaults (fsync and
+synchronous_commit on) in a temporary folder, or that of BENCH_DATABASE_URL.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+from setup import say
+
+from procession.app.local import serve
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    name: str
+    script: str
+    arguments: tuple[int, ...]
+
+
+def cases(runs: int, saves: int) -> list[Case]:
+    return [
+        Case("bare Procrastinate, empty tasks, concurrency 20", "bare.py", (runs, 20)),
+        Case("Procession, runs of one action, concurrency 20", "ours.py", (runs, 1, 20)),
+        Case("Procession, runs of one action, concurrency 10", "ours.py", (runs, 1, 10)),
+        Case("Procession, runs of one action, concurrency 1", "ours.py", (runs // 5, 1, 1)),
+        Case("Procession, runs of ten actions, concurrency 20", "ours.py", (runs // 10, 10, 20)),
+        Case("commit to first byte, idle", "latency.py", (saves,)),
+    ]
+
+
+@contextlib.contextmanager
+def server() -> Generator[str]:
+    if given := os.environ.get("BENCH_DATABASE_URL"):
+        yield given
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="procession-bench-") as folder,
+        serve(Path(folder) / "postgres", ["-c", "max_connections=100"]) as local,
+    ):
+        Path(folder).chmod(0o755)
+        yield local.url
+
+
+def beside(url: str) -> str:
+    """The address of the bench's database on that server."""
+    return urlsplit(url)._replace(path="/procession_bench").geturl()
+
+
+def measured(url: str, case: Case) -> dict[str, float]:
+    """One row, from a process and a database of its own."""
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("drop database if exists procession_bench with (force)")
+        conn.execute("create database procession_bench")
+    command = [sys.executable, str(HERE / case.script)]
+    command += [beside(url), *map(str, case.arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    row = json.loads(done.stdout)
+    print(json.dumps({"case": case.name, **row}), flush=True)
+    return row
+
+
+def best(rows: list[dict[str, float]]) -> dict[str, float]:
+    """The row that the machine disturbed least."""
+    if "per_second" in rows[0]:
+        return max(rows, key=lambda row: row["per_second"])
+    return min(rows, key=lambda row: row["p50_ms"])
+
+
+def report(rows: dict[str, list[dict[str, float]]]) -> None:
+    bare = next(best(found)["per_second"] for name, found in rows.items() if "bare" in name)
+    print(f"\n{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n")
+    print("| case | per second | to bare | commits | WAL bytes | CPU ms, ours + Postgres |")
+    print("|---|---|---|---|---|---|")
+    for name, found in rows.items():
+        row = best(found)
+        if "per_second" in row:
+            print(
+                f"| {name} | {row['per_second']} | {row['per_second'] / bare:.2f} |"
+                f" {row['commits']} | {row['wal_bytes']} |"
+                f" {row['client_cpu_ms']} + {row['postgres_cpu_ms']} |"
+            )
+        else:
+            print(f"| {name} | p50 {row['p50_ms']} ms, p95 {row['p95_ms']} ms | | | | |")
+    print("\nFigures but the first two columns are for each attempt (bare: for each job).")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, prog="make bench")
+    parser.add_argument("--runs", type=int, default=10_000, help="preloaded, for each case")
+    parser.add_argument("--rounds", type=int, default=2, help="the best of so many is shown")
+    parser.add_argument("--quick", action="store_true", help="a tenth of it, once")
+    given = parser.parse_args()
+    runs, rounds = (given.runs // 10, 1) if given.quick else (given.runs, given.rounds)
+    rows: dict[str, list[dict[str, float]]] = {}
+    with server() as url:
+        for _ in range(rounds):
+            for case in cases(runs, 50 if given.quick else 200):
+                say(case.name)
+                rows.setdefault(case.name, []).append(measured(url, case))
+    report(rows)
+
+
+if __name__ == "__main__":
+    main()
