@@ -187,12 +187,17 @@ async def secure_receiver(authority):
     await one.stop()
 
 
+@pytest.fixture(scope="session")
+def trust(authority):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    authority.configure_trust(context)
+    return context
+
+
 @pytest.fixture
-async def make_client(authority):
+async def make_client(trust):
     """Makes clients that may call this machine, and closes them."""
     made = []
-    trust = ssl.create_default_context()
-    authority.configure_trust(trust)
 
     def make(allowed=LOOPBACK, *, tries=None, breaker=None, **seams):
         chosen = {"tries": tries, "breaker": breaker}

@@ -110,12 +110,10 @@ async def test_an_endless_body_is_cut_off(secure_receiver, client):
     assert (said.status_code, said.content) == (200, b"a" * 4096)
 
 
-def test_it_is_all_the_same_on_uvloop(authority):
+def test_it_is_all_the_same_on_uvloop(authority, trust):
     async def call():
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("hooks.example.com").configure_cert(context)
-        trust = ssl.create_default_context()
-        authority.configure_trust(trust)
         receiver = await Receiver().start(context)
         async with Client(Rules(LOOPBACK), resolve=answers(**RESOLVE), ssl_context=trust) as client:
             url = receiver.url(host="hooks.example.com")
