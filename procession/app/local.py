@@ -83,6 +83,19 @@ class Local:
             os.close(self._users)
             self._users = None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the server that was started here has ended by itself."""
+        return self._child is not None and self._child.poll() is not None
+
+    def restart(self) -> None:
+        """Start the server again that has ended."""
+        with alone(self._data):
+            if self._child:
+                self._child.wait()
+            if self._server and not _runs(self._server.data):
+                self._start(self._server)
+
     def _start(self, server: Server) -> None:
         _prepare(server)
         socket = _socket_folder(server)

@@ -6,6 +6,7 @@ so that one in use is an error with a name and not an exit of uvicorn's.
 """
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import AsyncGenerator, Generator
@@ -17,6 +18,8 @@ from typing_extensions import override
 from uvicorn import Config, Server
 
 from procession.app.refusal import RefusalError
+
+log = logging.getLogger(__name__)
 
 
 class ListenError(RefusalError):
@@ -69,7 +72,9 @@ async def listening(app: ASGIApp, address: Address, grace: int) -> AsyncGenerato
             up = asyncio.create_task(server.up.wait())
             await asyncio.wait({serving, up}, return_when=asyncio.FIRST_COMPLETED)
             up.cancel()
-            yield Address(address.host, bound.getsockname()[1])
+            where = Address(address.host, bound.getsockname()[1])
+            log.info("Listening on %s port %s", where.host, where.port)
+            yield where
         finally:
             server.should_exit = True
             await serving

@@ -6,6 +6,7 @@ and is not is made on the first start and kept in the data folder.
 
 import argparse
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -34,6 +35,8 @@ from procession.queue.audit import By
 from procession.queue.keys import NewKey
 from procession.queue.migrate import migrate
 from procession.queue.pool import Pool, make_pool
+
+log = logging.getLogger(__name__)
 
 MORE = """
 Publish one of your own, and read its run:
@@ -119,9 +122,19 @@ class Up:
                 options = options_of(self.settings)
                 runner = make_runner(self.settings, options, workers, client)
                 both.create_task(runner.run(stop))
+                watching = both.create_task(self._watch())
                 showing = both.create_task(self._show(pool, client, address))
                 await stop.wait()
                 showing.cancel()
+                watching.cancel()
+
+    async def _watch(self) -> None:
+        """Start Postgres again when somebody has killed it."""
+        while self.local:
+            await asyncio.sleep(1)
+            if self.local.has_ended:
+                log.warning("Postgres has ended. Starting it again.")
+                await asyncio.to_thread(self.local.restart)
 
     def _at_once(self) -> None:
         if self.local:

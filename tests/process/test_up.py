@@ -16,6 +16,16 @@ pytestmark = pytest.mark.slow
 UP = "is up. Ctrl-C stops it."
 
 
+async def answered(port, home, entry):
+    """The same, once the API has its database back."""
+    async with asyncio.timeout(30), httpx2.AsyncClient(trust_env=False) as client:
+        while True:
+            ready = await client.get(f"http://127.0.0.1:{port}/health/ready")
+            if ready.status_code == 200:
+                return await publish(port, home, entry)
+            await asyncio.sleep(0.1)
+
+
 async def publish(port, home, entry):
     """Save a published article, and wait for its run to end."""
     headers = {"Authorization": f"Bearer {(home / 'key').read_text().strip()}"}
@@ -94,6 +104,18 @@ async def test_after_postgres_was_killed_too_it_starts_again(command, home, port
     await again.until("curl '")
 
     assert await publish(port, home, "after") == "Succeeded"
+
+
+async def test_a_postgres_that_is_killed_is_started_again(command, home, port):
+    up = await command("procession", "up", "--data", home, "--port", port)
+    await up.until("curl '")
+
+    os.kill(postmaster(home / "postgres"), signal.SIGKILL)
+    await up.until("Postgres has ended")
+
+    assert await answered(port, home, "after") == "Succeeded"
+    assert await up.stop() == 0
+    assert postmaster(home / "postgres") is None
 
 
 async def test_two_at_once_share_one_postgres_and_the_last_stops_it(command, home, port):
