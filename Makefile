@@ -7,7 +7,7 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check bench lock
+.PHONY: help run test test-all check bench docs lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ check: .venv/ready ## check style, types, imports and dependencies
 
 bench: .venv/ready ## measure, against peers on the same database
 	$(BIN)/python bench/run.py $(ARGS)
+
+docs: .venv/ready ## write anew what is generated of the documents
+	$(BIN)/python -m procession.app.reference docs/settings.md
 
 lock: .venv/ready ## resolve the dependencies anew and write down what was found
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

@@ -1,14 +1,12 @@
-"""Every environment variable, its range, and the rules between them.
+"""Every environment variable, its range and what it is for: `docs/settings.md` comes from here.
 
-A field is its variable in lower case. What is out of range, or breaks a rule, stops the start with
-exit status 2 and a line for each fault. Nothing below `app` sees these settings: they are passed on
-as the small dataclasses that the rooms declare.
+A field is its variable in lower case. Nothing below `app` sees these settings: what it needs of them
+is passed on in the small dataclasses that the rooms declare.
 """
 
-import sys
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from procession.app.environment import (
@@ -21,19 +19,10 @@ from procession.app.environment import (
     PostgresUrl,
     Schema,
     Tokens,
-    faults_of,
 )
 from procession.queue.pool import Database
 
 Process = Literal["api", "worker", "migrate", "up"]
-
-
-class SettingsError(Exception):
-    """The environment is not one to start in. A line for each fault."""
-
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("\n".join(faults))
-        self.faults = faults
 
 
 class Settings(BaseSettings):
@@ -48,9 +37,7 @@ class Settings(BaseSettings):
         validate_default=False,
     )
 
-    database_url: PostgresUrl = Field(
-        repr=False, description="the database that holds everything; required"
-    )
+    database_url: PostgresUrl = Field(repr=False, description="the database that holds everything")
     database__schema: Schema = Field(
         "public", description="where every table lives; the same in all processes"
     )
@@ -68,7 +55,7 @@ class Settings(BaseSettings):
     )
     host: Host = Field("0.0.0.0", description="where to listen")  # noqa: S104  a container's address is not known before
     port: Annotated[Integer, Field(ge=1, le=65535)] = Field(
-        0, description="8000 for the API, 8001 for a worker, which serves its health there"
+        0, description="where to listen; a worker serves its health there"
     )
     http__max_body_bytes: Annotated[Integer, Field(ge=65536, le=16777216)] = Field(
         1048576, description="largest body of a request"
@@ -87,7 +74,9 @@ class Settings(BaseSettings):
         (), repr=False, description="bearer of the control caller; a second one while rotating"
     )
     secrets__keys: Keys = Field(
-        {}, repr=False, description="keys of stored credentials; the first encrypts"
+        {},
+        repr=False,
+        description="keys of stored credentials; checked, though this release encrypts none yet",
     )
 
     workflows__runner_enabled: Boolean = Field(
@@ -153,95 +142,3 @@ class Settings(BaseSettings):
 
     def port_of(self, process: Process) -> int:
         return self.port or (8001 if process == "worker" else 8000)
-
-
-def read(process: Process, **instead: str) -> Settings:
-    """The settings of this process: from the environment, and what is given in its place."""
-    try:
-        settings = Settings.model_validate(instead)
-    except ValidationError as error:
-        raise SettingsError(faults_of(Settings, error)) from None
-    if faults := broken_rules(settings, process):
-        raise SettingsError(faults)
-    return settings
-
-
-def read_or_exit(process: Process, **instead: str) -> Settings:
-    """The same, where a fault ends the process with status 2 and a line for each."""
-    try:
-        return read(process, **instead)
-    except SettingsError as error:
-        sys.stderr.write(f"procession {process} cannot start:\n")
-        sys.stderr.writelines(f"  {fault}\n" for fault in error.faults)
-        raise SystemExit(2) from None
-
-
-def broken_rules(settings: Settings, process: Process) -> list[str]:
-    """What the variables get wrong together, though each is in its range."""
-    faults: list[str] = []
-    if settings.database__pool_min > settings.database__pool_max:
-        faults.append(
-            f"DATABASE__POOL_MIN={settings.database__pool_min}: takes at most "
-            f"DATABASE__POOL_MAX ({settings.database__pool_max})"
-        )
-    if process == "migrate":
-        return faults
-    faults += _broken_by_tries(settings)
-    if process != "api":
-        faults += _broken_by_worker(settings)
-    return faults
-
-
-def _broken_by_tries(settings: Settings) -> list[str]:
-    faults: list[str] = []
-    delay = settings.workflows__outbound__base_delay_milliseconds
-    ceiling = settings.workflows__outbound__max_delay_seconds
-    if delay > 1000 * ceiling:
-        faults.append(
-            f"WORKFLOWS__OUTBOUND__BASE_DELAY_MILLISECONDS={delay}: takes at most "
-            f"WORKFLOWS__OUTBOUND__MAX_DELAY_SECONDS ({ceiling:g} s)"
-        )
-    failures = settings.workflows__outbound__breaker_failures
-    window = settings.workflows__outbound__breaker_window
-    if window < failures:
-        faults.append(
-            f"WORKFLOWS__OUTBOUND__BREAKER_WINDOW={window}: takes at least "
-            f"WORKFLOWS__OUTBOUND__BREAKER_FAILURES ({failures})"
-        )
-    return faults
-
-
-def _broken_by_worker(settings: Settings) -> list[str]:
-    faults: list[str] = []
-    needed = settings.workflows__runner_concurrency + 2
-    if settings.database__pool_max < needed:
-        faults.append(
-            f"DATABASE__POOL_MAX={settings.database__pool_max}: takes at least {needed}, which is "
-            f"WORKFLOWS__RUNNER_CONCURRENCY ({needed - 2}) and 2 more"
-        )
-    parts = _slowest_action(settings)
-    leases = {
-        "WORKFLOWS__LEASE_SECONDS": settings.workflows__lease_seconds,
-        "JOBS__LEASE_SECONDS": settings.jobs__lease_seconds,
-    }
-    bound = min(leases, key=leases.__getitem__)
-    slowest, allowed = sum(parts.values()), 0.8 * leases[bound]
-    if slowest > allowed:
-        faults.append(
-            f"{bound}={leases[bound]}: its 80 % ({allowed:g} s) must hold the slowest action, and "
-            f"that may take {slowest:g} s, most of them by {max(parts, key=parts.__getitem__)}"
-        )
-    return faults
-
-
-def _slowest_action(settings: Settings) -> dict[str, float]:
-    """Seconds of two grants and two sendings with all their tries, by what each part comes from."""
-    retries = settings.workflows__outbound__retries
-    parts: dict[str, float] = {
-        "ATTEMPT_TIMEOUT_SECONDS": (retries + 1)
-        * settings.workflows__outbound__attempt_timeout_seconds,
-        "MAX_DELAY_SECONDS": retries * settings.workflows__outbound__max_delay_seconds,
-        "MAX_RETRY_AFTER_SECONDS": retries * settings.workflows__outbound__max_retry_after_seconds,
-    }
-    ours = {f"WORKFLOWS__OUTBOUND__{name}": 2 * part for name, part in parts.items()}
-    return ours | {"reading bodies and fetching tokens": 2 * (30 + 30)}

@@ -13,9 +13,10 @@ import uvloop
 
 from procession.actions.load import TakenError
 from procession.app import logs
+from procession.app.checks import read_or_exit
 from procession.app.environment import unknown
 from procession.app.refusal import RefusalError
-from procession.app.settings import Process, Settings, read_or_exit
+from procession.app.settings import Process, Settings
 from procession.queue.migrate import MigrationError
 from procession.queue.pool import Database
 from procession.queue.reach import check_schema, out_of_reach

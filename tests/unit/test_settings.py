@@ -2,8 +2,9 @@ import base64
 
 import pytest
 
+from procession.app.checks import SettingsError, read, read_or_exit
 from procession.app.environment import unknown
-from procession.app.settings import Settings, SettingsError, read, read_or_exit
+from procession.app.settings import Settings
 
 URL = "postgresql://ann:hunter2@db.example.org/app"
 KEY = base64.b64encode(bytes(32)).decode()

@@ -1,0 +1,39 @@
+"""The commands of the README, as a reader types them."""
+
+import asyncio
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="of the commands with curl")
+async def test_the_commands_of_the_readme_fire_a_run_and_show_it(command, home, port):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    put, get = [one for one in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "curl" in one]
+    up = await command("procession", "up", "--data", home, "--port", port)
+    await up.until("curl '")
+
+    saved = await typed(put, home, port)
+    await up.until('"entryId":"mine"')
+    async with asyncio.timeout(20):
+        while not (shown := (await typed(get, home, port))["items"])[0]["completedAt"]:
+            pass
+
+    assert [one["id"] for one in shown] == saved["runIds"]
+    assert shown[0]["status"] == "Succeeded"
+
+
+async def typed(line, home, port):
+    line = line.replace(":8000", f":{port}").replace(".procession", str(home))
+    shell = await asyncio.create_subprocess_exec(
+        "bash", "-c", line, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    said, _ = await shell.communicate()
+    return json.loads(said)

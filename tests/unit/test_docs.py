@@ -1,0 +1,63 @@
+"""What the documents say is so."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from procession.app.reference import renewed
+
+ROOT = Path(__file__).parents[2]
+GRACE = 25
+
+
+def blocks(page, language):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_table_of_settings_is_that_of_the_settings():
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+
+    assert page == renewed(page), "make docs"
+
+
+def test_the_receiver_of_the_documents_knows_the_signature_of_the_documents(monkeypatch):
+    (code,) = blocks("docs/webhooks.md", "python")
+    (body,) = blocks("docs/webhooks.md", "json")
+    page = (ROOT / "docs/webhooks.md").read_text(encoding="utf-8")
+    (secret,) = set(re.findall(r"whsec_[A-Za-z0-9+/]+=", page))
+    signature = re.search(r"`(v1,[^`]{20,})`", page)[1]
+    headers = {
+        "webhook-id": "6d1f0c5e-3b7a-5c2d-9e41-0a1b2c3d4e5f",
+        "webhook-timestamp": "1764547200",
+        "webhook-signature": f"v1,AAAA {signature}",
+    }
+    made = {}
+    exec(code, made)
+    monkeypatch.setattr(made["time"], "time", lambda: 1764547260)
+
+    assert made["is_ours"](secret, headers, body.strip().encode())
+    assert not made["is_ours"](secret, headers, body.strip().encode() + b" ")
+    monkeypatch.setattr(made["time"], "time", lambda: 1764547200 + 301)
+    assert not made["is_ours"](secret, headers, body.strip().encode())
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", *(f"docs/{one.name}" for one in ROOT.glob("docs/*.md"))]
+)
+def test_every_page_that_is_linked_is_there(page):
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
+
+    assert [one for one in links if not ((ROOT / page).parent / one).exists()] == []
+
+
+def test_a_deploy_starts_what_the_procfile_starts_and_lets_it_end():
+    procfile = dict(line.split(": ", 1) for line in (ROOT / "Procfile").read_text().splitlines())
+    for service, process in {"api": "web", "worker": "worker"}.items():
+        deploy = json.loads((ROOT / f"railway/{service}.json").read_text())["deploy"]
+
+        assert deploy["startCommand"] == procfile[process]
+        assert deploy["preDeployCommand"] == [procfile["release"]]
+        assert deploy["drainingSeconds"] >= GRACE + 10
