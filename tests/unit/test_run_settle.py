@@ -321,13 +321,18 @@ def test_an_action_whose_type_nobody_serves_has_failed(chain, before, changes, a
     assert (letters(step.run), step.halted, step.history) == (after, halted, ())
 
 
-def test_the_error_of_an_unserved_action_names_its_type_and_no_attempt_is_counted():
-    step = unserved(a_run("P"), a_chain("C"), now=NOW)
+def test_an_unserved_action_names_its_type_and_no_attempt_is_counted():
+    waited = an_action("W", next_attempt_at=NOW, body="rendered")
+
+    step = unserved(a_run(waited), a_chain("C"), now=NOW)
 
     assert step.run.actions[0] == Action(
         status=Status.FAILED,
+        attempts=1,
+        failures=1,
         retryable=False,
         error="No worker serves the action type Type0.",
+        response_status=503,
         completed_at=NOW,
     )
     assert step.run.completed_at == NOW
