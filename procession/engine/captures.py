@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterable, Mapping
 
+from procession.engine.redaction import storable
+
 MAX_CHARACTERS = 2_000
 
 
@@ -24,10 +26,10 @@ def captured(
 
 
 def _text(value: object) -> str | None:
-    """A scalar in JSON text form (text as it is); None for anything else."""
+    """A scalar in JSON text form, text as it can be stored; None for anything else."""
     match value:
         case str():
-            return value
+            return storable(value)
         case bool():
             return "true" if value else "false"
         case None:
