@@ -1,0 +1,69 @@
+import pytest
+from fix_engine import NOW, a_chain, a_run
+
+from procession.engine.outcome import Succeeded
+from procession.engine.run import (
+    Compensation,
+    Status,
+    settle,
+)
+
+ROLLED_BACK = {"compensation": Compensation.COMPENSATING}
+
+
+def settled(run, chain, outcome, **known):
+    known = {"now": NOW, "jitter": 0.0, "duration_ms": 12, "body": None} | known
+    return settle(run, a_chain(chain), outcome, **known)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("plain", "plain"),
+        ("", ""),
+        (12, "12"),
+        (1.5, "1.5"),
+        (True, "true"),
+        (False, "false"),
+        (None, "null"),
+        ("a\0b \ud800", "a\\u0000b \\ud800"),  # as Postgres can keep it
+        ("x" * 2000, "x" * 2000),
+        ("x" * 2001, None),
+        (float("nan"), None),
+        ([1], None),
+        ({"a": 1}, None),
+        (b"bytes", None),
+    ],
+)
+def test_a_captured_scalar_is_kept_as_text(value, kept):
+    step = settled(a_run("R"), "C", Succeeded({"id": value, "secret": "s"}))
+
+    action = step.run.actions[0]
+    assert step.run.outputs == ({} if kept is None else {0: {"id": kept}})
+    assert action.status is Status.SUCCEEDED
+    assert (action.error is None) == (kept is not None)
+    assert "id" in (action.error or "id")
+
+
+def test_outputs_that_are_not_captured_leave_nothing():
+    step = settled(a_run("R"), "C", Succeeded({"secret": "s"}))
+
+    assert (step.run.outputs, step.run.actions[0].error) == ({}, None)
+
+
+def test_outputs_of_other_actions_stay_and_an_undo_adds_none():
+    run = a_run("S R", outputs={0: {"id": "a"}})
+    undone = a_run("S/R F", outputs={0: {"id": "a"}}, **ROLLED_BACK)
+
+    assert settled(run, "C C", Succeeded({"id": 2})).run.outputs == {
+        0: {"id": "a"},
+        1: {"id": "2"},
+    }
+    assert settled(undone, "Cu H", Succeeded({"id": 2})).run.outputs == {0: {"id": "a"}}
+
+
+def test_an_error_that_names_what_was_not_kept_stays_short():
+    step = settled(a_run("R"), "C", Succeeded({"id": [], "note": {}}, error="e" * 470))
+
+    assert len(step.run.actions[0].error) == 500
+    assert step.history[0].error == step.run.actions[0].error
