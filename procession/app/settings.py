@@ -1,7 +1,7 @@
 """Every environment variable, its range and what it is for: `docs/settings.md` comes from here.
 
-A field is its variable in lower case. Nothing below `app` sees these settings: what it needs of them
-is passed on in the small dataclasses that the rooms declare.
+A field is its variable in lower case. Nothing below `app` sees these settings: what it needs is
+passed on in the small dataclasses that the rooms declare.
 """
 
 from typing import Annotated, Literal
