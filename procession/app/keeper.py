@@ -18,6 +18,7 @@ from procession.queue.pool import Database
 from procession.queue.rescue import rescue, stop_switched_off
 from procession.queue.save import AT_ONCE
 from procession.queue.types import Beaten, Happened, Tell, nobody
+from procession.queue.unserved import fail_unserved, mark
 from procession.queue.workers import Worker, beat, leave
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 RENEWAL = 5.0  # seconds between two, of leases and of the worker's row; a lease lasts 15
 RESCUE = 3.0
 MENDING = 4.0
+ROUNDS = 10  # of one duty, so that the leases do not wait for it
 AGAIN = 1.0  # after the database did not answer, and between two looks at the renewals
 
 
@@ -47,6 +49,7 @@ class Keeper:
     tell: Tell = nobody
     beaten_at: float = field(default_factory=monotonic)
     _place: Place = field(default_factory=Place)
+    _watch: Place = field(default_factory=Place)
     _end: threading.Event = field(default_factory=threading.Event)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -78,6 +81,8 @@ class Keeper:
             Duty(RESCUE, self._stop_switched_off),
             Duty(MENDING, self._mend),
         ]
+        if self.worker.claims:  # one that does not looks for nothing to do
+            duties.append(Duty(RESCUE, self._fail_unserved))
         try:
             while not self._end.is_set():
                 self._connected(duties)
@@ -120,6 +125,15 @@ class Keeper:
     def _stop_switched_off(self, conn: SyncConnection) -> None:
         for one in stop_switched_off(conn):
             self._say(one)
+
+    def _fail_unserved(self, conn: SyncConnection) -> None:
+        self._watch = mark(conn, self._watch)
+        for _ in range(ROUNDS):
+            failed = fail_unserved(conn)
+            for one in failed:
+                self._say(one)
+            if len(failed) < AT_ONCE:
+                return
 
     def _mend(self, conn: SyncConnection) -> None:
         self._place = mend(conn, self._place)

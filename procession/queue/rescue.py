@@ -53,17 +53,17 @@ Decide = Callable[[Run, Definition, datetime], Step]
 
 def rescue(conn: SyncConnection, limit: int = AT_ONCE) -> list[Rescued]:
     """End attempts whose lease has lapsed."""
-    decided = _decide_each(conn, LAPSED, limit, lambda run, used, now: lose(run, used, now=now))
+    decided = decide_each(conn, LAPSED, limit, lambda run, used, now: lose(run, used, now=now))
     return [Rescued(*one) for one in decided]
 
 
 def stop_switched_off(conn: SyncConnection, limit: int = AT_ONCE) -> list[Stopped]:
     """Cancel the rest of due runs whose workflow is switched off."""
-    decided = _decide_each(conn, SWITCHED_OFF, limit, lambda run, _, now: stop(run, now=now))
+    decided = decide_each(conn, SWITCHED_OFF, limit, lambda run, _, now: stop(run, now=now))
     return [Stopped(*one) for one in decided]
 
 
-def _decide_each(
+def decide_each(
     conn: SyncConnection, statement: LiteralString, limit: int, decide: Decide
 ) -> list[tuple[str, UUID, Step]]:
     """Lock runs, decide on each and write them, in one transaction."""

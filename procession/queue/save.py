@@ -143,6 +143,7 @@ SAVE = """
             cancelled_at = step.cancelled_at, abandoned_at = step.abandoned_at,
             due_at = step.due_at, due_ordinal = step.due_ordinal, due_undo = step.due_undo,
             due_type = step.due_type, actions = step.actions,
+            no_worker_since = case when step.due_type = run.due_type then run.no_worker_since end,
             outputs = coalesce(step.outputs, run.outputs),
             lease_token = case when step.held then run.lease_token end,
             lease_until = case when step.held then run.lease_until end,

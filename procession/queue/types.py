@@ -128,6 +128,15 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
+class Unserved:
+    """What was due failed without an attempt, since no worker has served it for ten minutes."""
+
+    tenant: str
+    run_id: UUID
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
 class Passed:
     """A claim was made without an error, whether there was something due or not."""
 
@@ -137,7 +146,9 @@ class Beaten:
     """The worker's row was renewed."""
 
 
-Happened = Claimed | Recorded | Discarded | Released | Rescued | Stopped | Passed | Beaten
+Happened = (
+    Claimed | Recorded | Discarded | Released | Rescued | Stopped | Unserved | Passed | Beaten
+)
 Tell = Callable[[Happened], None]  # what counts, or a test that waits
 
 

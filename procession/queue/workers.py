@@ -17,10 +17,13 @@ class Worker:
     claims: bool  # False where the runner is switched off
 
 
+# One that was away begins to live anew: what went on meanwhile it has not seen.
 BEAT = """
     insert into worker (id, release, document_format, action_types, claims)
     values (%(id)s, %(release)s, %(format)s, %(types)s, %(claims)s)
-    on conflict (id) do update set heartbeat_at = clock_timestamp()
+    on conflict (id) do update set heartbeat_at = clock_timestamp(),
+        started_at = case when worker.heartbeat_at < clock_timestamp() - interval '15 seconds'
+                          then clock_timestamp() else worker.started_at end
 """
 LEAVE = """
     delete from worker where id = %(id)s

@@ -10,7 +10,7 @@ import pytest
 from fix_queue import WANTED
 
 from procession import queue
-from procession.queue import ahead, claim, late, leases, mend, rescue, save
+from procession.queue import ahead, claim, late, leases, mend, rescue, save, unserved
 from procession.queue.pool import make_pool
 
 VERB = re.compile(r"\s*(select|insert|update|delete|with)\b", re.IGNORECASE)
@@ -61,6 +61,7 @@ OF_ALL_TENANTS = {
     "save.SAVE": "by the keys of what was decided",
     "rescue.SAVE": "the same",
     "tenants.PAGE": "the tenants themselves",
+    "unserved.FORSAKEN": "anybody's",
     "workers.BEAT": "a worker serves all of them",
     "workers.LEAVE": "a worker serves all of them",
 }
@@ -103,6 +104,8 @@ OF_A_WORKER = [
     leases.RENEW,
     rescue.LAPSED,
     rescue.SWITCHED_OFF,
+    unserved.MARK,
+    unserved.FORSAKEN,
     mend.MAKE,
     mend.CLEAR_WAITING,
     mend.CLEAR_DOING,

@@ -1,0 +1,112 @@
+"""What no live worker serves: marked when that is first seen, and failed after ten minutes of it.
+
+Keepers walk along the due runs, a stretch a round and round again. Only minutes that somebody
+watched count: where a mark is older than the worker that has watched longest, they begin anew, so
+what waited while no worker ran is not failed by the first one that starts.
+"""
+
+from procession.engine.run import DOCUMENT_FORMAT, unserved
+from procession.queue.leases import SyncConnection
+from procession.queue.mend import STRETCH, Place
+from procession.queue.rescue import decide_each
+from procession.queue.save import AT_ONCE
+from procession.queue.types import Unserved
+
+MARKS = 1_000  # the most that one round writes
+
+# A worker whose runner is off serves its types, but it does not watch.
+MARK = """
+    with live as materialized (
+        select action_types, claims, started_at from worker
+        where heartbeat_at > now() - interval '15 seconds'
+    ), watched as materialized (
+        select array(select unnest(action_types) from live) as served,
+               (select min(started_at) from live where claims) as since
+    ), stretch as materialized (
+        select tenant, due_at, id, due_type, no_worker_since from run
+        where due_at is not null
+          and (tenant, due_at, id) > (%(tenant)s, coalesce(%(due_at)s::timestamptz, '-infinity'),
+                                        %(id)s)
+          and executor is null and document_format <= %(format)s
+        order by tenant, due_at, id limit %(stretch)s
+    ), seen as materialized (
+        select stretch.*, watched.since,
+               due_at <= now() and due_type <> all(watched.served) as unserved
+        from stretch cross join watched
+    ), wrong as materialized (
+        select locked.*, seen.unserved from seen cross join lateral (
+            select run.tenant, run.id from run
+            where run.tenant = seen.tenant and run.id = seen.id and run.due_at = seen.due_at
+              and run.due_type = seen.due_type
+              and run.no_worker_since is not distinct from seen.no_worker_since
+            for no key update of run skip locked
+        ) as locked
+        where case when seen.unserved
+                   then seen.no_worker_since is null or seen.no_worker_since < seen.since
+                   else seen.no_worker_since is not null end
+        limit %(marks)s
+    ), marked as (
+        update run
+        set no_worker_since = case when wrong.unserved then clock_timestamp() end,
+            version = run.version + 1, updated_at = clock_timestamp()
+        from wrong where run.tenant = wrong.tenant and run.id = wrong.id
+    )
+    select tenant, due_at, id, (select count(*) from stretch) from stretch
+    order by tenant desc, due_at desc, id desc limit 1
+"""
+
+
+def mark(conn: SyncConnection, place: Place) -> Place:
+    """Mark what nobody serves in the next stretch, and unmark the rest; the place to go on from."""
+    walked = conn.execute(
+        MARK,
+        {
+            "tenant": place.tenant,
+            "due_at": place.due_at,
+            "id": place.id,
+            "format": DOCUMENT_FORMAT,
+            "stretch": STRETCH,
+            "marks": MARKS,
+        },
+    ).fetchone()
+    return Place(*walked[:3]) if walked is not None and walked[3] == STRETCH else Place()
+
+
+# Ten minutes are `engine.waiting.UNSERVED_AFTER`. What is served again keeps its mark until the
+# walk comes by, so types are looked at again, of the oldest marks and no more.
+FORSAKEN = """
+    with live as materialized (
+        select action_types, claims, started_at from worker
+        where heartbeat_at > now() - interval '15 seconds'
+    ), watched as materialized (
+        select array(select unnest(action_types) from live) as served,
+               (select min(started_at) from live where claims) as since
+    ), oldest as materialized (
+        select tenant, id from run
+        where no_worker_since between (select since from watched) and now() - interval '10 minutes'
+        order by no_worker_since limit 1000
+    )
+    select run.tenant, run.id, run.version, used.definition::text, clock_timestamp(),
+           run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
+           run.actions::text, run.outputs::text
+    from oldest cross join watched cross join lateral (
+        select * from run
+        where run.tenant = oldest.tenant and run.id = oldest.id
+          and run.no_worker_since <= now() - interval '10 minutes' and run.due_at <= now()
+          and run.due_type <> all(watched.served)
+          and run.executor is null and run.document_format <= %(format)s
+        for no key update of run skip locked
+    ) as run
+    join workflow_version as used
+      on used.tenant = run.tenant and used.workflow_id = run.workflow_id
+     and used.version = run.workflow_version
+    limit %(limit)s
+"""
+
+
+def fail_unserved(conn: SyncConnection, limit: int = AT_ONCE) -> list[Unserved]:
+    """Fail what nobody has served for ten minutes without a break."""
+    decided = decide_each(
+        conn, FORSAKEN, limit, lambda run, used, now: unserved(run, used, now=now)
+    )
+    return [Unserved(*one) for one in decided]
