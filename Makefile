@@ -26,7 +26,7 @@ check: .venv/ready ## check style, types, imports and dependencies
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	$(BIN)/deptry procession
+	$(BIN)/deptry procession --no-ansi
 
 bench: .venv/ready ## measure, against peers on the same database
 	$(BIN)/python bench/run.py $(ARGS)

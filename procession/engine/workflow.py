@@ -1,4 +1,4 @@
-"""A workflow's definition, as its versions keep it: immutable, and read by every run of that version."""
+"""A workflow's definition, as its versions keep it: immutable, and read by each run of it."""
 
 from enum import StrEnum
 
