@@ -1,9 +1,13 @@
-"""Outcomes that met a run which had moved on: to decide anew, already written, or too late."""
+"""Outcomes that met a run which had moved on: to decide anew, already written, or too late.
+
+A run that a newer release has written meanwhile is left alone: what this one does not know of the
+document, it would drop.
+"""
 
 from datetime import datetime
 
 from procession.engine.outcome import Outcome
-from procession.engine.run import HistoryEntry, Run, Step, discard
+from procession.engine.run import DOCUMENT_FORMAT, HistoryEntry, Run, Step, discard
 from procession.queue.claim import run_of
 from procession.queue.pool import Connection
 from procession.queue.save import Seen, save_step
@@ -15,12 +19,18 @@ LATEST = """
     from run
     where tenant = %(tenant)s and id = %(id)s
       and lease_token = %(token)s and lease_until > clock_timestamp()
+      and document_format <= %(format)s
 """
 
 
 async def latest(conn: Connection, claim: Claim) -> tuple[Run, int] | None:
     """The run as it is now, with its version; None when the lease is gone."""
-    held = {"tenant": claim.tenant.slug, "id": claim.id, "token": claim.token}
+    held = {
+        "tenant": claim.tenant.slug,
+        "id": claim.id,
+        "token": claim.token,
+        "format": DOCUMENT_FORMAT,
+    }
     cursor = await conn.execute(LATEST, held)
     row = await cursor.fetchone()
     return None if row is None else (run_of(row[1:]), row[0])
@@ -53,7 +63,7 @@ LOCK = """
     select version, completed_at, clock_timestamp(),
            created_at, cancelled_at, abandoned_at, compensation, actions::text, outputs::text
     from run
-    where tenant = %(tenant)s and id = %(id)s
+    where tenant = %(tenant)s and id = %(id)s and document_format <= %(format)s
     for no key update
 """
 
@@ -61,7 +71,8 @@ LOCK = """
 async def note(conn: Connection, claim: Claim, outcome: Outcome, duration_ms: int) -> None:
     """Say in the history that an outcome came too late. Nothing else of the run changes."""
     async with conn.transaction():
-        cursor = await conn.execute(LOCK, {"tenant": claim.tenant.slug, "id": claim.id})
+        named = {"tenant": claim.tenant.slug, "id": claim.id, "format": DOCUMENT_FORMAT}
+        cursor = await conn.execute(LOCK, named)
         row = await cursor.fetchone()
         if row is None:
             return
