@@ -13,6 +13,7 @@ import logging
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Self, TypedDict, Unpack
@@ -109,6 +110,22 @@ class Client:
             await reply.aclose()
         return Answer(reply.status, reply.headers, content, tries)
 
+    async def once(
+        self,
+        method: str,
+        url: str,
+        *,
+        within: timedelta,
+        progress: Progress,
+        **options: Unpack[Options],
+    ) -> Answer:
+        """One try in a time of its own, past the breakers; nothing of the body is read."""
+        aim = target(url)
+        request = _request(method, aim, *_message(method, options))
+        reply = await self._try(aim, request, within, progress)
+        await reply.aclose()
+        return Answer(reply.status, reply.headers, b"")
+
     async def _reply(
         self, tenant: str, method: str, aim: Target, options: Options
     ) -> tuple[HttpReply, int]:
@@ -120,7 +137,7 @@ class Client:
             replay=len(body) <= REPLAYED,
             sleep=self._sleep,
         )
-        each_try = options.get("each_try")
+        each_try, each = options.get("each_try"), self._tries.each
 
         def once() -> httpcore.Request:
             fresh = encoded(each_try()) if each_try else []
@@ -128,7 +145,7 @@ class Client:
 
         with self._breakers.call(tenant, aim.host) as call:
             try:
-                reply = await retries.send(lambda: self._try(aim, once()))
+                reply = await retries.send(lambda: self._try(aim, once(), each, Progress()))
             except Fault as fault:
                 fault.tries = retries.made
                 raise
@@ -137,12 +154,13 @@ class Client:
             call.good = is_good(reply.status, too_patient=too_patient)
         return reply, retries.made
 
-    async def _try(self, aim: Target, request: httpcore.Request) -> HttpReply:
+    async def _try(
+        self, aim: Target, request: httpcore.Request, within: timedelta, progress: Progress
+    ) -> HttpReply:
         """One sending, until the headers of the answer."""
-        progress = Progress()
         PROGRESS.set(progress)
         try:
-            async with asyncio.timeout(self._tries.each.total_seconds()):
+            async with asyncio.timeout(within.total_seconds()):
                 connection = await self._connections.take(aim)
                 response = await connection.handle_async_request(request)
         except TimeoutError:
@@ -188,6 +206,11 @@ class TenantClient:
     async def request(self, method: str, url: str, **options: Unpack[Options]) -> Answer:
         """The answer, whatever its status; raises a fault when there is none."""
         return await self._client.request(self._tenant, method.upper(), url, **options)
+
+    @property
+    def untried(self) -> Client:
+        """The client of all tenants, for a caller with tries of its own."""
+        return self._client
 
     async def get(self, url: str, **options: Unpack[Options]) -> Answer:
         return await self.request("GET", url, **options)

@@ -35,6 +35,18 @@ class Tries:
     longest_retry_after: timedelta = timedelta(seconds=5)
 
 
+class Jitter:
+    """Waits between tries: each up to three times the one before, by chance, within bounds."""
+
+    def __init__(self, tries: Tries) -> None:
+        self._floor, self._ceiling = tries.floor.total_seconds(), tries.ceiling.total_seconds()
+        self._wait = self._floor
+
+    def next(self) -> float:
+        self._wait = min(random.uniform(self._floor, 3 * self._wait), self._ceiling)
+        return self._wait
+
+
 class Reply(Protocol):
     """An answer whose headers have come."""
 
@@ -58,7 +70,7 @@ class Retries(Generic[R]):
         self._resend = resend  # a request that may have arrived may be sent once more
         self._most = 1 + tries.retries if replay else 1
         self._sleep = sleep
-        self._wait = tries.floor.total_seconds()
+        self._jitter = Jitter(tries)
         self.made = 0
 
     async def send(self, once: Callable[[], Awaitable[R]]) -> R:
@@ -87,12 +99,10 @@ class Retries(Generic[R]):
         return said.status in BUSY or (self._resend and said.status in BEHIND)
 
     def _pause(self, state: RetryCallState) -> float:
-        """Jitter that grows with the wait before it, after what the receiver asked for."""
-        floor, ceiling = self._tries.floor.total_seconds(), self._tries.ceiling.total_seconds()
-        self._wait = min(random.uniform(floor, 3 * self._wait), ceiling)
-        said = self._said(state)
+        """The jitter, after what the receiver asked for."""
+        wait, said = self._jitter.next(), self._said(state)
         asked = None if isinstance(said, BaseException) else said.retry_after
-        return self._wait + (asked.total_seconds() if asked else 0)
+        return wait + (asked.total_seconds() if asked else 0)
 
     async def _dismiss(self, state: RetryCallState) -> None:
         said = self._said(state)

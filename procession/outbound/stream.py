@@ -27,6 +27,11 @@ class Progress:
     def __init__(self) -> None:
         self.fault: type[Fault] = ConnectionFailed
 
+    @property
+    def went(self) -> bool:
+        """Whether the other side may have what it was sent."""
+        return self.fault is Timeout
+
 
 PROGRESS: ContextVar[Progress] = ContextVar("progress")
 
