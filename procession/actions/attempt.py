@@ -6,6 +6,7 @@ from uuid import UUID
 
 from procession.actions.base import Context, Event, Kept, Tenant
 from procession.engine.content_type import ContentType
+from procession.engine.delivery import Delivery
 from procession.engine.entry import DELETED, Entry, Reference, Stub
 from procession.engine.outcome import Outcome
 from procession.engine.workflow import ActionDefinition, Compensate, Definition
@@ -94,3 +95,4 @@ class Performed:
     outcome: Outcome
     duration_ms: int
     body: str | None = None  # to be kept for the attempts that follow
+    deliveries: tuple[Delivery, ...] = ()  # for the delivery log; no secret is in them

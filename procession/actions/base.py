@@ -13,6 +13,7 @@ from uuid import UUID
 from procession.engine.access import Actor
 from procession.engine.catalogue import Parameter
 from procession.engine.content_type import ContentType
+from procession.engine.delivery import Delivery
 from procession.engine.entry import Entry, Stub
 from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
 from procession.outbound.http import TenantClient
@@ -55,9 +56,14 @@ class Event:
 
 @dataclass(slots=True)
 class Kept:
-    """What every attempt of one action must repeat to the byte; filled by the first."""
+    """What an attempt leaves behind, however it ends.
+
+    The body is what every attempt of one action must repeat to the byte, filled by the first. The
+    deliveries are what the log will show of this attempt's calls; a child shares its parent's list.
+    """
 
     body: str | None = None
+    deliveries: list[Delivery] = field(default_factory=list[Delivery])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

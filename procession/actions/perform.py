@@ -41,12 +41,18 @@ _left_behind = set[asyncio.Task[object]]()  # a task that nothing refers to may 
 
 
 async def perform(
-    registry: Registry, attempt: Attempt, *, client: Client, limit: timedelta
+    registry: Registry,
+    attempt: Attempt,
+    *,
+    client: Client,
+    limit: timedelta,
+    kept: Kept | None = None,
 ) -> Performed:
-    """Perform the action, or its undo, once."""
-    began, kept = monotonic(), Kept(attempt.body)
+    """Perform the action, or its undo, once. Who may have to cancel it looks at what is kept."""
+    began, kept = monotonic(), kept or Kept(attempt.body)
     outcome = await _outcome(registry, attempt, attempt.context(client, kept), limit)
-    return Performed(_clean(outcome), round((monotonic() - began) * 1000), kept.body)
+    took = round((monotonic() - began) * 1000)
+    return Performed(_clean(outcome), took, kept.body, tuple(kept.deliveries))
 
 
 async def _outcome(

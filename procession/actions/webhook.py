@@ -7,12 +7,12 @@ under the same id. Only fields that are Public leave.
 import re
 import time
 from collections.abc import Callable, Mapping
-from uuid import UUID, uuid5
 
 import msgspec
 from typing_extensions import override
 
 from procession.actions.base import Action, Context, Parameter
+from procession.actions.logged import Call, delivery_id, on_record
 from procession.engine.entry import Entry, public_data
 from procession.engine.outcome import Failed, Outcome, Succeeded
 from procession.engine.values import iso
@@ -20,7 +20,6 @@ from procession.outbound.capture import EXCERPT
 from procession.outbound.faults import AddressRefused, BreakerOpen, Fault
 from procession.outbound.signing import BadSecretError, keys_of, signature
 
-DELIVERIES = UUID("f3f8c2a4-0c7e-4d1b-9a55-6f2f3f0d7b19")  # fixed: receivers know repeats by it
 PERMANENT = frozenset({400, 405, 406, 410, 411, 413, 414, 415, 422, 501})
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}(?:-[0-9a-f]+)+", re.ASCII)
 
@@ -58,27 +57,35 @@ class Webhook(Action):
             keys = keys_of(secret) if secret else ()
         except BadSecretError:
             return Failed("Secret is not one to three whsec_ secrets.")
-        return await _deliver(context, url, keys)
+        return await _deliver(context, url, keys, known_as(secret))
 
 
-async def _deliver(context: Context, url: str, keys: tuple[bytes, ...]) -> Outcome:
+async def _deliver(
+    context: Context, url: str, keys: tuple[bytes, ...], secrets: tuple[str, ...]
+) -> Outcome:
+    id_ = delivery_id(context.idempotency_key)
     if context.kept.body is None:
         context.kept.body = body_of(context)
     body = context.kept.body.encode()
+    headers, stamped = _headers(context), _stamp(id_, keys, body)
+    call = Call(delivery_id=id_, method="POST", url=url, headers=dict(headers), secrets=secrets)
     try:
-        answer = await context.http.post(
-            url,
-            headers=_headers(context),
-            each_try=_stamp(delivery_id(context.idempotency_key), keys, body),
-            content=body,
-            capture=EXCERPT,
-            resend=True,  # its receiver can tell a repeat
-        )
+        with on_record(context.kept, call):
+            answer = call.answer = await context.http.post(
+                url,
+                headers=headers,
+                each_try=lambda: call.tried(stamped()),
+                content=body,
+                capture=EXCERPT,
+                resend=True,  # its receiver can tell a repeat
+            )
+            outcome = outcome_of(answer.status_code)
+            call.error = outcome.error
     except (AddressRefused, BreakerOpen) as fault:
         return Failed(str(fault), retryable=isinstance(fault, BreakerOpen))
     except Fault as fault:
         return Failed(fault.kind, retryable=True)
-    return outcome_of(answer.status_code)
+    return outcome
 
 
 def outcome_of(status: int) -> Outcome:
@@ -89,9 +96,10 @@ def outcome_of(status: int) -> Outcome:
     return Failed(f"HTTP {status}", retryable=not permanent, response_status=status)
 
 
-def delivery_id(idempotency_key: str) -> str:
-    """The webhook-id: the same on every attempt of one action."""
-    return str(uuid5(DELIVERIES, idempotency_key))
+def known_as(secret: str) -> tuple[str, ...]:
+    """The texts that a receiver may know the signing secrets by."""
+    each = secret.split()
+    return (*each, *(one.removeprefix("whsec_") for one in each))
 
 
 def body_of(context: Context) -> str:

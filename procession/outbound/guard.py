@@ -54,6 +54,8 @@ ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # the upper half of an interface id that em
 _NAME = re.compile(r"[a-z0-9._-]{1,255}", re.ASCII)
 _ENDS_IN_A_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?", re.ASCII)
 _AUTHORITY = re.compile(r"[^:/?#]*://([^/?#]*)")
+_AFTER_AUTHORITY = re.compile(r"[/?#]")
+_LIKE_A_HOST = re.compile(r"\[[0-9a-fA-F:.%]{1,80}\]|[^\s:@\[\]\\\x00-\x1f]{1,255}")
 _HIGHEST_PORT = 65535
 
 
@@ -97,8 +99,18 @@ def _is_plain(host: str) -> bool:
 
 
 def _plain(authority: str) -> str:
-    """The host of an address that may not even be read, without what could be a password."""
-    return authority.rpartition("@")[2] or "no host"
+    """The host of an address that may not even be read, without what could be a password.
+
+    What stands behind a colon may be one too: that of an address with a slash in it.
+    """
+    found = _LIKE_A_HOST.match(authority.rpartition("@")[2])
+    return found[0] if found else "no host"
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port of an address that `target` has read."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{_AFTER_AUTHORITY.split(rest, 1)[0]}".lower()
 
 
 def literal(host: str) -> Address | None:

@@ -1,0 +1,64 @@
+"""What the delivery log keeps of a call: enough to see what went out, and nothing that lets in.
+
+The address is kept as its origin, a header whose name looks like a credential's without its value.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from msgspec import Struct
+
+from procession.engine.masking import mask
+from procession.engine.redaction import MASK, redact, storable
+
+_SECRET_HEADER = re.compile(r"auth|cookie|signature|key|token|secret", re.IGNORECASE)
+BODY_KEPT = 4_096  # bytes
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    """One attempt of an action that calls a receiver."""
+
+    delivery_id: UUID
+    method: str
+    url: str  # its origin
+    request_headers: dict[str, str]
+    requests_sent: int
+    duration_ms: int
+    response_status: int | None = None  # None: no answer came
+    response_body: str | None = None
+    error: str | None = None
+    connector_slug: str | None = None
+    request_slug: str | None = None
+
+
+def is_secret_header(name: str) -> bool:
+    """Whether what stands in this header may be a credential."""
+    return _SECRET_HEADER.search(name) is not None
+
+
+def masked(headers: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
+    """The headers as they may be kept."""
+    known = tuple(secrets)
+    return {
+        name: MASK if is_secret_header(name) else storable(mask(value, known) if known else value)
+        for name, value in headers.items()
+    }
+
+
+def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """What a receiver that sends back its request would give away."""
+    return tuple(value for name, value in headers.items() if is_secret_header(name))
+
+
+def excerpt(content: bytes, secrets: Iterable[str]) -> str | None:
+    """What is kept of a response's body; None where there is nothing."""
+    if not content:
+        return None
+    text = content[:BODY_KEPT].decode("utf-8", "backslashreplace")
+    return storable(mask(text, secrets, is_cut=len(content) >= BODY_KEPT))
+
+
+def reason(text: str | None, secrets: Iterable[str]) -> str | None:
+    """An error as it may be kept."""
+    return None if text is None else redact(mask(text, secrets))
