@@ -1,6 +1,6 @@
 """What a save of a workflow sends, and what is found right or wrong with it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -9,7 +9,7 @@ from procession.api.body import Document
 from procession.api.deps import Call, Calling, Database, Tenant
 from procession.api.services import services_of
 from procession.api.shapes import Received
-from procession.engine.credentials import carry
+from procession.engine.carrying import carry
 from procession.engine.errors import Concern, Fault, ValidationFailedError
 from procession.engine.findings import Surroundings
 from procession.engine.validation import capped, check_definition
@@ -92,7 +92,7 @@ class Sent:
     def found(self, stored: Definition | None) -> Findings:
         """What comes of it where this is stored; None before the first save."""
         carried = carry(self.document, stored, self.around.catalogue)
-        checked = check_definition(carried.body, self.around)
+        checked = check_definition(carried.body, replace(self.around, kept=carried.kept))
         lost = (Concern(path, LOST) for path in carried.dropped)
         return Findings(
             checked.definition and Draft(checked.definition, checked.enabled),

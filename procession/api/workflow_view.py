@@ -13,6 +13,10 @@ from procession.engine.workflow import ActionDefinition, Compensate, OnFailure
 from procession.queue.workflows import Workflow
 
 
+def is_none(value: object) -> bool:
+    return value is None
+
+
 class CompensateView(Answer):
     """The action that takes another one back."""
 
@@ -27,13 +31,10 @@ class WorkflowActionView(Answer):
     type: str
     parameters: dict[str, str]
     credentials_set: list[str]
+    unreadable_branches: list[str] | None = Field(None, exclude_if=is_none)
     on_failure: OnFailure
     capture: list[str]
     compensate: CompensateView | None
-
-
-def is_none(value: object) -> bool:
-    return value is None
 
 
 class WorkflowView(Answer):
@@ -80,6 +81,7 @@ def action_view(action: ActionDefinition, catalogue: Catalogue) -> WorkflowActio
         type=action.type,
         parameters=told.parameters,
         credentials_set=list(told.credentials),
+        unreadable_branches=list(told.unreadable) or None,
         on_failure=action.on_failure,
         capture=list(action.capture),
         compensate=compensate_view(action.compensate, catalogue),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from procession.engine.branches import DEEPEST, BranchError, parse_branch
+from procession.engine.branches import BRANCHES, CONDITIONAL, DEEPEST, BranchError, parse_branch
 from procession.engine.catalogue import RESERVED
 from procession.engine.findings import Findings, Surroundings
 from procession.engine.redaction import storable
@@ -22,8 +22,6 @@ MOST_CAPTURES = 20
 
 STEP = ("type", "parameters", "credentialsSet", "unreadableBranches")
 POLICY = ("onFailure", "capture", "compensate")
-CONDITIONAL = "Conditional"
-BRANCHES = ("ThenActions", "ElseActions")
 
 _OUTPUT = re.compile(r"[A-Za-z0-9_]{1,64}")
 
@@ -58,7 +56,7 @@ def check_step(
         found.refuse(f"{path}.type", f"must be one of {', '.join(sorted(types))}")
         type_ = ""
     path = f"{path}.parameters"
-    parameters = _parameters(found.properties(step.get("parameters"), path), path, found)
+    parameters = _parameters(found.properties(step.get("parameters"), path), path, around, found)
     if known := types.get(type_):
         for one in known.parameters:
             if one.required and not parameters.get(one.name, "").strip():
@@ -79,7 +77,9 @@ def _step(value: object, path: str, found: Findings) -> dict[str, object]:
     return found.properties(value, path)
 
 
-def _parameters(values: Mapping[str, object], path: str, found: Findings) -> dict[str, str]:
+def _parameters(
+    values: Mapping[str, object], path: str, around: Surroundings, found: Findings
+) -> dict[str, str]:
     given = {name: value for name, value in values.items() if value is not None}
     if len(given) > MOST_PARAMETERS:
         found.refuse(path, f"must be at most {MOST_PARAMETERS}")
@@ -92,7 +92,7 @@ def _parameters(values: Mapping[str, object], path: str, found: Findings) -> dic
             found.refuse(f"{path}.{name}", "is a name that Procession sets itself")
         elif not isinstance(value, str):
             found.refuse(f"{path}.{name}", "must be text")
-        elif len(value) > LONGEST_PARAMETER:
+        elif len(value) > LONGEST_PARAMETER and f"{path}.{name}" not in around.kept:
             found.refuse(f"{path}.{name}", f"must be at most {LONGEST_PARAMETER:,} characters")
         elif storable(value) != value:
             found.refuse(f"{path}.{name}", "must not hold NUL or a lone surrogate")
@@ -147,7 +147,8 @@ def _webhook(
         if url.lower().startswith("http:") and not around.insecure_signed_urls:
             found.refuse(f"{path}.Url", "must be https, since the webhook is signed")
         try:
-            keys_of(secret)
+            if f"{path}.Secret" not in around.kept:
+                keys_of(secret)
         except BadSecretError:
             rule = "must be one to three secrets: whsec_ and the base64 of 24 to 64 bytes"
             found.refuse(f"{path}.Secret", rule)

@@ -1,26 +1,34 @@
-"""Credentials among the parameters: which ones they are, and what a save makes of them.
+"""Credentials among the parameters: which ones they are, where they stand, and telling of the rest.
 
-They go in and never come out, so a definition comes back without them. What is left out is kept
-where the action is the one that it was stored for, and must be sent again where it is not: a stored
-credential never goes to a new place unseen.
+They go in and never come out, so a definition comes back without them, at any depth. A place is the
+path of a parameter in its definition; what is stored there is bound to it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
+import msgspec
+
+from procession.engine.action_checks import BRANCHES, CONDITIONAL
+from procession.engine.branches import BranchError, parse_branch
 from procession.engine.catalogue import Catalogue, is_telling
-from procession.engine.errors import Fault
 from procession.engine.workflow import ActionDefinition, Compensate, Definition
 
-SEND_AGAIN = "is a credential that must be sent again, or blank to clear it"
-
 Stored = ActionDefinition | Compensate
+Pick = Callable[[str, str, str], bool]  # whether the parameter of this type, name and value is one
+Change = Callable[[str, str], str]  # what is to stand at this place, where this value stands
 
 
 def is_credential(catalogue: Catalogue, type_: object, name: str) -> bool:
     known = catalogue.types.get(type_) if isinstance(type_, str) else None
     return is_telling(name) if known is None else known.is_credential(name)
+
+
+def is_branch(type_: object, name: str) -> bool:
+    """Whether the parameter holds actions, which have parameters of their own."""
+    return type_ == CONDITIONAL and name in BRANCHES
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,130 +37,117 @@ class Shown:
 
     parameters: dict[str, str]
     credentials: tuple[str, ...]
+    unreadable: tuple[str, ...] = ()  # branches that cannot be parsed, and are not told
 
 
 def shown(stored: Stored, catalogue: Catalogue) -> Shown:
     """The parameters that are no credentials, and the names of those that are."""
-    secret = [name for name in stored.parameters if is_credential(catalogue, stored.type, name)]
-    plain = {name: value for name, value in stored.parameters.items() if name not in secret}
-    return Shown(plain, tuple(secret))
+    return _shown(stored.type, stored.parameters, catalogue)
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """A body with the credentials that it is to be saved with."""
-
-    body: object
-    faults: tuple[Fault, ...] = ()  # credentials to send again
-    dropped: tuple[str, ...] = ()  # stored ones whose place is gone
-
-
-def carry(body: object, stored: Definition | None, catalogue: Catalogue) -> Carried:
-    """The body to check and save: credentials trimmed, blank ones gone, kept ones put back.
-
-    Nothing is stored when it is the first save. What is wrong with the shape of the body is left
-    for its own check to find.
-    """
-    root = _object(body)
-    actions = root.get("actions")
-    if not isinstance(actions, list):
-        return Carried(body)
-    sent = cast("list[object]", actions)
-    before = stored.actions if stored else ()
-    carrier = _Carrier(catalogue, first=stored is None)
-    made = [
-        carrier.action(f"actions[{at}]", one, before[at] if at < len(before) else None)
-        for at, one in enumerate(sent)
-    ]
-    for at in range(len(made), len(before)):
-        carrier.drop(f"actions[{at}]", before[at])
-        carrier.drop(f"actions[{at}].compensate", before[at].compensate)
-    return Carried({**root, "actions": made}, tuple(carrier.faults), tuple(carrier.dropped))
+def _shown(type_: object, parameters: Mapping[str, str], catalogue: Catalogue) -> Shown:
+    plain: dict[str, str] = {}
+    secret: list[str] = []
+    unreadable: list[str] = []
+    for name, value in parameters.items():
+        if is_credential(catalogue, type_, name):
+            secret.append(name)
+        elif not is_branch(type_, name) or not value.strip():
+            plain[name] = value
+        else:
+            try:
+                plain[name] = _shown_branch(value, catalogue)
+            except BranchError:
+                unreadable.append(name)
+    return Shown(plain, tuple(secret), tuple(unreadable))
 
 
-@dataclass(slots=True)
-class _Carrier:
-    """One walk over the actions of a body."""
-
-    catalogue: Catalogue
-    first: bool
-    faults: list[Fault] = field(default_factory=list[Fault])
-    dropped: list[str] = field(default_factory=list[str])
-
-    def action(self, path: str, sent: object, stored: ActionDefinition | None) -> object:
-        """An action, with its compensation."""
-        made = self.step(path, sent, stored)
-        before = stored.compensate if stored else None
-        path = f"{path}.compensate"
-        undo = _object(made).get("compensate")
-        if undo is None:
-            self.drop(path, before)
-            return made
-        return {**_object(made), "compensate": self.step(path, undo, before)}
-
-    def step(self, path: str, sent: object, stored: Stored | None) -> object:
-        """An action or a compensation by itself."""
-        action = _object(sent)
-        if not action or not isinstance(action.get("parameters"), dict | None):
-            return sent
-        given = {
-            name: value
-            for name, value in _object(action.get("parameters")).items()
-            if value is not None
-        }
-        ours = set(shown(stored, self.catalogue).credentials) if stored else set[str]()
-        kept = self.kept(path, action, given, stored)
-        tidy = dict[str, object]()
-        for name, value in given.items():
-            secret = name in ours or is_credential(self.catalogue, action.get("type"), name)
-            text = value.strip() if secret and isinstance(value, str) else value
-            if not (secret and text == ""):
-                tidy[name] = text
-        return {**action, "parameters": {**tidy, **kept}}
-
-    def kept(
-        self,
-        path: str,
-        action: Mapping[str, object],
-        given: Mapping[str, object],
-        stored: Stored | None,
-    ) -> dict[str, str]:
-        """The stored credentials that the action may keep; a fault for each that it may not."""
-        known = shown(stored, self.catalogue) if stored else Shown({}, ())
-        claimed = [] if self.first else _claimed(action)
-        names: list[str] = [*dict.fromkeys([*known.credentials, *claimed])]
-        left_out = [name for name in names if name not in given]
-        plain = {
-            name: value
-            for name, value in given.items()
-            if not is_credential(self.catalogue, action.get("type"), name)
-        }
-        unchanged = (
-            stored is not None and action.get("type") == stored.type and plain == known.parameters
-        )
-        kept = {
-            name: stored.parameters[name]
-            for name in left_out
-            if stored is not None and unchanged and name in known.credentials
-        }
-        self.faults += [
-            Fault(f"{path}.parameters.{name}", SEND_AGAIN) for name in left_out if name not in kept
-        ]
-        return kept
-
-    def drop(self, path: str, stored: Stored | None) -> None:
-        if stored is not None:
-            names = shown(stored, self.catalogue).credentials
-            self.dropped += [f"{path}.parameters.{name}" for name in names]
+def _shown_branch(text: str, catalogue: Catalogue) -> str:
+    """The text as it was sent, unless there are credentials in it."""
+    told: list[dict[str, object]] = []
+    is_changed = False
+    for child in parse_branch(text):
+        parameters = parameters_of(child)
+        it = _shown(child.get("type"), parameters, catalogue)
+        is_changed = is_changed or it.parameters != parameters
+        told.append({**child, "parameters": it.parameters, "credentialsSet": list(it.credentials)})
+        if it.unreadable:
+            told[-1]["unreadableBranches"] = list(it.unreadable)
+    return text_of(told) if is_changed else text
 
 
-def _claimed(action: Mapping[str, object]) -> list[str]:
-    """What the sender believes to be stored."""
-    names = action.get("credentialsSet")
-    if not isinstance(names, list):
-        return []
-    return [one for one in cast("list[object]", names) if isinstance(one, str)]
+def parameters_of(child: Mapping[str, object]) -> dict[str, str]:
+    """The parameters of a child; raises BranchError where they are no texts by name."""
+    try:
+        return msgspec.convert(child.get("parameters") or {}, dict[str, str])
+    except msgspec.ValidationError:
+        raise BranchError("must be an array of {type, parameters} of text") from None
 
 
-def _object(value: object) -> Mapping[str, object]:
+def text_of(children: Sequence[Mapping[str, object]]) -> str:
+    """The children as a branch holds them."""
+    return json.dumps(children, ensure_ascii=False, separators=(",", ":"))
+
+
+def declared(catalogue: Catalogue) -> Pick:
+    """Picks what the catalogue, or its name, says to be a credential."""
+    return lambda type_, name, _: is_credential(catalogue, type_, name)
+
+
+def mapped(definition: Definition, pick: Pick, change: Change) -> Definition:
+    """The definition with something else in the place of each credential, at any depth."""
+
+    def step(path: str, one: Stored) -> dict[str, str]:
+        return mapped_parameters(f"{path}.parameters", one.type, one.parameters, pick, change)
+
+    actions: list[ActionDefinition] = []
+    for at, action in enumerate(definition.actions):
+        undo = action.compensate
+        if undo is not None:
+            parameters = step(f"actions[{at}].compensate", undo)
+            undo = Compensate(type=undo.type, parameters=parameters)
+        parameters = step(f"actions[{at}]", action)
+        made = msgspec.structs.replace(action, parameters=parameters, compensate=undo)
+        actions.append(made)
+    return msgspec.structs.replace(definition, actions=tuple(actions))
+
+
+def mapped_parameters(
+    path: str, type_: object, parameters: Mapping[str, str], pick: Pick, change: Change
+) -> dict[str, str]:
+    """The same for the parameters at this path."""
+    made: dict[str, str] = {}
+    for name, value in parameters.items():
+        place = f"{path}.{name}"
+        if is_branch(type_, name):
+            made[name] = _mapped_branch(place, value, pick, change)
+        elif isinstance(type_, str) and pick(type_, name, value):
+            made[name] = change(place, value)
+        else:
+            made[name] = value
+    return made
+
+
+def _mapped_branch(path: str, text: str, pick: Pick, change: Change) -> str:
+    made: list[dict[str, object]] = []
+    try:
+        children = parse_branch(text)
+        for index, child in enumerate(children):
+            place, before = f"{path}[{index}].parameters", parameters_of(child)
+            after = mapped_parameters(place, child.get("type"), before, pick, change)
+            made.append(child if after == before else {**child, "parameters": after})
+    except BranchError:  # nothing of it is used either
+        return text
+    return text if made == children else text_of(made)
+
+
+def places(definition: Definition, pick: Pick) -> dict[str, str]:
+    """What is stored of each credential, by its place."""
+    found: dict[str, str] = {}
+    mapped(definition, pick, found.setdefault)
+    return found
+
+
+def as_object(value: object) -> Mapping[str, object]:
+    """What was sent as an object; nothing where it is something else."""
     return cast("dict[str, object]", value) if isinstance(value, dict) else {}

@@ -20,6 +20,7 @@ class Surroundings:
     catalogue: Catalogue
     content_types: Mapping[str, ContentType]
     insecure_signed_urls: bool = False
+    kept: frozenset[str] = frozenset()  # places that hold what is stored: checked when it was sent
 
 
 @dataclass(slots=True)

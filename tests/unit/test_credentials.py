@@ -3,7 +3,8 @@
 import pytest
 
 from procession.engine.catalogue import ActionType, Catalogue, Parameter
-from procession.engine.credentials import SEND_AGAIN, carry, shown
+from procession.engine.carrying import SEND_AGAIN, carry
+from procession.engine.credentials import shown
 from procession.engine.workflow import ActionDefinition, Compensate, Definition
 
 CATALOGUE = Catalogue(
