@@ -13,8 +13,10 @@ from procession.api.services import Services
 from procession.engine.workflow import ActionDefinition, Definition
 from procession.queue import workflows
 from procession.queue.ids import uuid7
+from procession.queue.sealing import Ring
 
 CONTROL = "control-token-of-the-tests-0123456789"
+RING = Ring({"tests": bytes(range(32))})
 SIGNS = string.ascii_letters + string.digits
 
 
@@ -42,7 +44,8 @@ async def add_key(conn, tenant="default", role="Admin"):
 @pytest.fixture
 def app(pool):
     catalogue = load(built_in(), []).catalogue()
-    return create_app(Services(pool=pool, control_tokens=(CONTROL,), catalogue=catalogue))
+    services = Services(pool=pool, ring=RING, control_tokens=(CONTROL,), catalogue=catalogue)
+    return create_app(services)
 
 
 @pytest.fixture

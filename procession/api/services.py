@@ -9,6 +9,7 @@ from fastapi import Request
 
 from procession.engine.catalogue import Catalogue
 from procession.queue.pool import Pool
+from procession.queue.sealing import NO_KEYS, Ring
 
 NO_TYPES = Catalogue()
 CALLER = "procession.caller"  # of the request's scope: who calls
@@ -31,6 +32,7 @@ class Services:
     """One for the whole application."""
 
     pool: Pool
+    ring: Ring = NO_KEYS  # that seals what is kept secret; settings demand one of who serves
     control_tokens: tuple[str, ...] = ()
     max_body_bytes: int = 1_048_576
     retention: Retention = Retention()

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import Depends, Request
 
@@ -10,12 +11,15 @@ from procession.api.deps import Call, Calling, Database, Tenant
 from procession.api.services import services_of
 from procession.api.shapes import Received
 from procession.engine.carrying import carry
+from procession.engine.credentials import declared
 from procession.engine.errors import Concern, Fault, ValidationFailedError
 from procession.engine.findings import Surroundings
 from procession.engine.validation import capped, check_definition
 from procession.engine.workflow import Definition, OnFailure
 from procession.queue import workflows
+from procession.queue.sealing import Ring
 from procession.queue.workflow_changes import Draft
+from procession.queue.workflow_secrets import Sealer
 
 LOST = "a credential is stored here that the new definition does not hold"
 
@@ -88,6 +92,7 @@ class Sent:
     document: object
     around: Surroundings
     call: Calling
+    ring: Ring
 
     def found(self, stored: Definition | None) -> Findings:
         """What comes of it where this is stored; None before the first save."""
@@ -95,14 +100,19 @@ class Sent:
         checked = check_definition(carried.body, replace(self.around, kept=carried.kept))
         lost = (Concern(path, LOST) for path in carried.dropped)
         return Findings(
-            checked.definition and Draft(checked.definition, checked.enabled),
+            checked.definition and Draft(checked.definition, checked.enabled, carried.kept),
             (*checked.faults, *carried.faults),
             capped((*checked.concerns, *lost)),
         )
 
+    def sealed(self, draft: Draft, workflow_id: UUID, stored: Definition | None = None) -> Draft:
+        """What is to be written: no credential of it can be read."""
+        pick = declared(self.around.catalogue)
+        return Sealer(self.ring, pick, self.call.tenant, workflow_id).sealed(draft, stored)
 
-def _sent(document: Document, around: Around, call: Call) -> Sent:
-    return Sent(document, around, call)
+
+def _sent(request: Request, document: Document, around: Around, call: Call) -> Sent:
+    return Sent(document, around, call, services_of(request).ring)
 
 
 Saving = Annotated[Sent, Depends(_sent)]

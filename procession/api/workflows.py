@@ -15,6 +15,7 @@ from procession.api.workflow_view import WorkflowView, workflow_view
 from procession.engine.catalogue import Catalogue
 from procession.engine.errors import NotFoundError
 from procession.queue import workflow_changes, workflows
+from procession.queue.ids import uuid7
 from procession.queue.workflow_changes import Draft
 from procession.queue.workflows import Workflow
 
@@ -42,8 +43,9 @@ def tag(response: Response, workflow: Workflow) -> None:
 )
 async def create_workflow(saving: Saving, conn: Database, response: Response) -> WorkflowView:
     """Make a workflow."""
-    found, call = saving.found(None), saving.call
-    workflow = await workflow_changes.create(conn, call.tenant, call.by, found.right())
+    found, call, workflow_id = saving.found(None), saving.call, uuid7()
+    draft = saving.sealed(found.right(), workflow_id)
+    workflow = await workflow_changes.create(conn, call.tenant, workflow_id, call.by, draft)
     response.headers["Location"] = f"/api/workflows/{workflow.id}"
     tag(response, workflow)
     return workflow_view(workflow, saving.around.catalogue, found.concerns)
@@ -94,7 +96,7 @@ async def replace_workflow(
         findings.append(saving.found(stored.definition))
         draft = findings[-1].right()
         call.precondition.check(stored.version)
-        return draft
+        return saving.sealed(draft, workflow_id, stored.definition)
 
     workflow = await workflow_changes.update(conn, call.tenant, workflow_id, call.by, revise)
     tag(response, workflow)

@@ -14,7 +14,6 @@ from procession.engine.workflow import Definition
 from procession.queue import workflows
 from procession.queue.audit import By, Note, note
 from procession.queue.commands import write
-from procession.queue.ids import uuid7
 from procession.queue.pool import Connection
 from procession.queue.stored_run import some
 from procession.queue.workflows import Workflow
@@ -28,6 +27,7 @@ class Draft:
 
     definition: Definition
     enabled: bool
+    kept: frozenset[str] = frozenset()  # places of credentials that stand as they are stored
 
 
 def is_same(one: Definition, other: Definition) -> bool:
@@ -41,11 +41,13 @@ def noted(action: str, workflow: Workflow, **more: object) -> Note:
     return Note(f"workflow.{action}", "Workflow", str(workflow.id), {"name": name, **more})
 
 
-async def create(conn: Connection, tenant: str, by: By, draft: Draft) -> Workflow:
-    """Make a workflow."""
+async def create(
+    conn: Connection, tenant: str, workflow_id: UUID, by: By, draft: Draft
+) -> Workflow:
+    """Make a workflow. Its id is chosen before, since its credentials are bound to it."""
     async with conn.transaction():
         made = await workflows.insert(
-            conn, tenant, uuid7(), draft.definition, enabled=draft.enabled
+            conn, tenant, workflow_id, draft.definition, enabled=draft.enabled
         )
         await note(conn, tenant, by, noted("created", made, version=made.version))
     return made
