@@ -29,14 +29,23 @@ def lose(run: Run, definition: Definition, *, now: datetime) -> Step:
     return ended(run, definition, entry, replace(after, lost=losses))
 
 
-def release(run: Run, definition: Definition, *, now: datetime, started: bool = True) -> Step:
+def release(
+    run: Run,
+    definition: Definition,
+    *,
+    now: datetime,
+    started: bool = True,
+    body: str | None = None,
+) -> Step:
     """The run once a worker that stops has given its action in flight back.
 
     A claim that was never started is given back whatever its type, for it cannot have gone out.
+    The body that may have gone out is kept: the next attempt sends the same bytes.
     """
     attempt = in_flight(run)
     again = (attempt.action.repeatable or not started) and run.cancelled_at is None
     after = put_back(attempt) if again else doubtful(attempt, STOPPED)
+    after = replace(after, body=body or after.body)
     said = HistoryOutcome.RELEASED if again else HistoryOutcome.UNKNOWN
     return ended(run, definition, attempt.entry(said, STOPPED, now), after)
 

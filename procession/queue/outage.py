@@ -1,6 +1,6 @@
 """When the database is the reason: what a caller meets while it is away, or only readable."""
 
-from psycopg import InterfaceError, OperationalError
+from psycopg import Error, InterfaceError, OperationalError
 from psycopg.errors import ReadOnlySqlTransaction
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
@@ -14,3 +14,6 @@ OUTAGES: tuple[type[Exception], ...] = (
     PoolClosed,
     TooManyRequests,
 )
+
+# All that a statement may fail by, where none of it may pass.
+FAULTS: tuple[type[Exception], ...] = (Error, *OUTAGES)

@@ -7,104 +7,31 @@ discarded, and what cannot be stored is stored in a form that can.
 
 import asyncio
 import logging
-import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
 from psycopg import Error
 from psycopg.errors import ProgramLimitExceeded
 
-from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
-from procession.engine.run import Run, Step, release, settle
+from procession.engine.delivery import Delivery
+from procession.engine.run import Step
+from procession.queue.deliveries import Apart, rows_of
 from procession.queue.late import is_written, latest, note
 from procession.queue.leases import Held
 from procession.queue.outage import OUTAGES
+from procession.queue.pending import UNSTORABLE, Ended, Pending
 from procession.queue.pool import Connection, Pool
-from procession.queue.save import AT_ONCE, Row, Seen, encode, save
+from procession.queue.save import AT_ONCE, save
 from procession.queue.types import Claim, Discarded, Recorded, Released, Tell, nobody
+
+__all__ = ["UNSTORABLE", "Ended", "Recorder"]
 
 log = logging.getLogger(__name__)
 
 AGAIN = timedelta(milliseconds=500)  # between tries while the database does not answer
 LAST = timedelta(seconds=5)  # for what is on its way when the worker stops
-UNSTORABLE = "What came of the attempt could not be stored."
-
-Decide = Callable[[Run, datetime], Step]
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What came of performing a claim."""
-
-    outcome: Outcome
-    duration_ms: int
-    body: str | None = None
-
-    @property
-    def reduced(self) -> "Ended":
-        """The same in a form that can be stored whatever it held."""
-        match self.outcome:
-            case Succeeded():
-                outcome = Succeeded(error=UNSTORABLE)
-            case Failed(retryable=retryable):
-                outcome = Failed(UNSTORABLE, retryable=retryable)
-            case Unknown():
-                outcome = Unknown(UNSTORABLE)
-            case Skipped():
-                outcome = Skipped(UNSTORABLE)
-        return Ended(outcome, self.duration_ms)
-
-
-@dataclass(slots=True)
-class Pending:
-    """A decision on its way into the database."""
-
-    claim: Claim
-    ended: Ended | None  # None: the claim is given back
-    started: bool = True
-    jitter: float = field(default_factory=random.random)
-    row: bytes = b""
-    step: Step | None = None
-    unsure: bool = False  # the answer to a write of it was lost
-    written: asyncio.Future[Step | None] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
-
-    def decide(self, run: Run, version: int) -> None:
-        """Make the row of what becomes of this run."""
-        claim, now = self.claim, self.claim.now
-        if self.ended is None:
-            step = release(run, claim.definition, now=now, started=self.started)
-        else:
-            step = settle(
-                run,
-                claim.definition,
-                self.ended.outcome,
-                now=now,
-                jitter=self.jitter,
-                duration_ms=self.ended.duration_ms,
-                body=self.ended.body,
-            )
-        seen = Seen(
-            tenant=claim.tenant.slug,
-            id=claim.id,
-            version=version,
-            token=claim.token,
-            outputs=run.outputs,
-        )
-        self.row = encode(Row.of(seen, step, claim.definition, now))
-        self.step = step
-
-    def reduce(self) -> bool:
-        """Take the form that can be stored; False when this is it already."""
-        if self.ended is None or self.ended.reduced == self.ended:
-            return False
-        self.ended = self.ended.reduced
-        self.decide(self.claim.run, self.claim.version)
-        return True
 
 
 class Recorder:
@@ -116,24 +43,42 @@ class Recorder:
         self._tell = tell
         self._pending: list[Pending] = []
         self._some = asyncio.Event()
+        self._apart = Apart(pool)
 
     async def record(self, claim: Claim, ended: Ended) -> Step | None:
         """What the outcome made of the run; None when it came after its lease."""
-        step = await self._write(Pending(claim, ended), Recorded)
+        pending = Pending(claim, ended, deliveries=rows_of(claim, ended.deliveries))
+        step = await self._write(pending, Recorded)
         if step is None:
             await self._discard(claim, ended)
         return step
 
-    async def release(self, claim: Claim, *, started: bool = True) -> Step | None:
-        """Give a claim back, since the worker stops; None when it was lost already."""
-        return await self._write(Pending(claim, None, started), Released)
+    async def release(
+        self,
+        claim: Claim,
+        *,
+        started: bool = True,
+        body: str | None = None,
+        deliveries: Iterable[Delivery] = (),
+    ) -> Step | None:
+        """Give a claim back, since the worker stops; None when it was lost already.
+
+        What the next attempt must repeat is kept, and what went out is in the log.
+        """
+        rows = rows_of(claim, deliveries)
+        pending = Pending(claim, None, started=started, body=body, deliveries=rows)
+        return await self._write(pending, Released)
+
+    def deliver(self, claim: Claim, deliveries: Iterable[Delivery]) -> None:
+        """Log what an attempt sent of which nothing else is recorded, since its lease is lost."""
+        self._apart.add(rows_of(claim, deliveries))
 
     async def _write(self, pending: Pending, told: type[Recorded] | type[Released]) -> Step | None:
         try:
             pending.decide(pending.claim.run, pending.claim.version)
         except UnicodeError:  # half a character, which no encoding has
             pending.reduce()
-        pending.written.add_done_callback(partial(self._written, pending.claim, told))
+        pending.written.add_done_callback(partial(self._written, pending, told))
         self._pending.append(pending)
         self._some.set()
         try:
@@ -147,15 +92,23 @@ class Recorder:
 
     def _written(
         self,
-        claim: Claim,
+        pending: Pending,
         told: type[Recorded] | type[Released],
         written: asyncio.Future[Step | None],
     ) -> None:
-        if not written.cancelled() and not written.exception() and (step := written.result()):
-            self._tell(told(claim, step))
+        step = None if written.cancelled() or written.exception() else written.result()
+        if step is None or pending.apart:
+            self._apart.add(pending.deliveries)
+        if step is not None:
+            self._tell(told(pending.claim, step))
 
     async def run(self) -> None:
         """Write what is pending, as it comes."""
+        async with asyncio.TaskGroup() as beside:
+            beside.create_task(self._apart.run())
+            await self._run()
+
+    async def _run(self) -> None:
         while True:
             await self._some.wait()
             group = [one for one in self._pending[:AT_ONCE] if not one.written.done()]
@@ -168,7 +121,8 @@ class Recorder:
     async def _flush(self, group: list[Pending]) -> None:
         try:
             async with self._pool.connection() as conn:
-                saved = await save(conn, [one.row for one in group])
+                with_them = [row for one in group if not one.apart for row in one.deliveries]
+                saved = await save(conn, [one.row for one in group], with_them)
                 for one in group:
                     if one.claim.id in saved:
                         _answer(one, one.step)
@@ -180,7 +134,7 @@ class Recorder:
             log.warning("Outcomes cannot be written: %s", type(error).__name__)
             await asyncio.sleep(AGAIN.total_seconds())
             for one in group:
-                one.unsure = True
+                one.unsure = one.apart = True  # what it sent may be what is in the way
                 self._later(one)
         except Error as error:
             await self._one_by_one(group, error)
@@ -208,7 +162,7 @@ class Recorder:
             return
         (one,) = group
         log.warning("An outcome cannot be stored as it is: %s", type(error).__name__)
-        if one.reduce():
+        if one.part() or one.reduce():
             self._later(one)
         elif not one.written.done():
             one.written.set_exception(error)  # its lease lapses, and it is rescued

@@ -24,6 +24,7 @@ from procession.engine.run import (
     status,
 )
 from procession.engine.workflow import Definition
+from procession.queue.deliveries import DELIVER, parameter
 from procession.queue.pool import Connection
 
 
@@ -124,6 +125,8 @@ def _due(run: Run, definition: Definition, now: datetime) -> dict[str, Any]:
     }
 
 
+OF_SAVED = "where exists (select from saved where saved.tenant = sent.tenant and saved.id = run_id)"
+
 # One document instead of an array a column: 26 arrays cost the worker ten times the encoding, and
 # Postgres no less. `queued` reads `ended`, so that the waiting job is gone before the next is made.
 SAVE = """
@@ -188,6 +191,12 @@ SAVE = """
     select id from saved
 """
 
+# Apart from SAVE, so that attempts that send nothing pay nothing. Only for what is saved.
+SAVE_AND_DELIVER = SAVE.replace(
+    "    select id from saved\n",
+    "    , delivered as (/* insert */)\n    select id from saved\n",
+).replace("/* insert */", DELIVER.replace("/* which */", OF_SAVED))
+
 AT_ONCE = 20  # rows of one statement; its limit says so to the planner, who would guess a hundred
 encode = json.Encoder().encode
 
@@ -197,10 +206,18 @@ def rows_of(encoded: list[bytes]) -> dict[str, str]:
     return {"rows": "[" + b",".join(encoded).decode() + "]"}
 
 
-async def save(conn: Connection, encoded: list[bytes]) -> set[UUID]:
-    """Write these rows, each as `encode` gave it, and return the ids of those that were written."""
+async def save(
+    conn: Connection, encoded: list[bytes], deliveries: list[bytes] | None = None
+) -> set[UUID]:
+    """Write these rows, each as `encode` gave it, and return the ids of those that were written.
+
+    Deliveries are logged with the rows of their runs.
+    """
     assert len(encoded) <= AT_ONCE, "the statement reads no more"
-    cursor = await conn.execute(SAVE, rows_of(encoded))
+    rows = rows_of(encoded)
+    if deliveries:
+        rows["deliveries"] = parameter(deliveries)
+    cursor = await conn.execute(SAVE_AND_DELIVER if deliveries else SAVE, rows)
     return {id_ for (id_,) in await cursor.fetchall()}
 
 

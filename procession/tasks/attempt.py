@@ -1,20 +1,26 @@
 """Performing what was claimed: no connection is held while a third party thinks."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import cast
 
+from msgspec.structs import replace as changed
 from procrastinate import JobContext
 
 from procession.actions.attempt import Attempt
-from procession.actions.base import Event, Tenant
+from procession.actions.base import Event, Kept, Tenant
 from procession.actions.perform import perform
 from procession.actions.registry import Registry
+from procession.engine.access import Actor, ActorKind
+from procession.engine.document import put
 from procession.outbound.http import Client
+from procession.queue.acting import Acting, Entries, promise
 from procession.queue.leases import Held
 from procession.queue.manager import token_of
+from procession.queue.pool import Pool
 from procession.queue.record import Ended, Recorder
+from procession.queue.start import Cause, Origin
 from procession.queue.types import Claim, current_run
 
 PERFORMER = "performer"  # its name in the context that Procrastinate hands on
@@ -27,8 +33,11 @@ class Performer:
     registry: Registry
     client: Client
     limit: timedelta  # of one attempt
+    pool: Pool
     held: Held
     recorder: Recorder
+    max_depth: int = 10  # of the runs that an action's writes may queue
+    console_url: str | None = None
 
 
 async def attempt(context: JobContext) -> None:
@@ -40,16 +49,47 @@ async def attempt(context: JobContext) -> None:
     if claim is None:
         return
     current_run.set(claim.id)
+    kept, acting = Kept(claim.action.body), acting_of(claim, performer.max_depth)
     try:
+        claim = await promised(performer, claim, acting)
         performed = await perform(
-            performer.registry, to_perform(claim), client=performer.client, limit=performer.limit
+            performer.registry,
+            replace(to_perform(claim), console_url=performer.console_url),
+            client=performer.client,
+            limit=performer.limit,
+            kept=kept,
+            entries=Entries(performer.pool, acting),
         )
     except asyncio.CancelledError:
-        if not performer.held.is_lost(claim.token):  # so the worker stops
-            await performer.recorder.release(claim)
+        if performer.held.is_lost(claim.token):
+            performer.recorder.deliver(claim, kept.deliveries)
+        else:  # the worker stops
+            await performer.recorder.release(claim, body=kept.body, deliveries=kept.deliveries)
         raise
-    ended = Ended(performed.outcome, performed.duration_ms, performed.body)
+    ended = Ended(performed.outcome, performed.duration_ms, performed.body, performed.deliveries)
     await performer.recorder.record(claim, ended)
+
+
+async def promised(performer: Performer, claim: Claim, acting: Acting) -> Claim:
+    """The claim with the promise of its action to be repeatable, which others can read as well."""
+    action = to_perform(claim).action
+    if claim.action.repeatable or not performer.registry.repeatable(action.type, action.parameters):
+        return claim
+    await promise(performer.pool, acting, claim.ordinal, undo=claim.undo)
+    kept = changed(claim.action, repeatable=True)
+    return replace(claim, run=put(claim.run, claim.ordinal, kept, undo=claim.undo))
+
+
+def acting_of(claim: Claim, max_depth: int) -> Acting:
+    """On whose behalf the action of this claim writes: in the name of who fired the run."""
+    workflow = Actor(kind=ActorKind.CONTROL, id=str(claim.workflow_id), name=claim.workflow_name)
+    origin = Origin(
+        claim.event.actor or workflow,
+        claim.correlation_id,
+        claim.traceparent,
+        Cause(claim.id, claim.depth, max_depth),
+    )
+    return Acting(claim.tenant.slug, claim.id, claim.token, origin)
 
 
 def to_perform(claim: Claim) -> Attempt:

@@ -10,7 +10,7 @@ import pytest
 from fix_queue import WANTED
 
 from procession import queue
-from procession.queue import ahead, claim, late, leases, mend, rescue, save, unserved
+from procession.queue import ahead, claim, deliveries, late, leases, mend, rescue, save, unserved
 from procession.queue.pool import make_pool
 
 VERB = re.compile(r"\s*(select|insert|update|delete|with)\b", re.IGNORECASE)
@@ -50,6 +50,7 @@ OF_ALL_TENANTS = {
     "ahead.MAINTENANCE_WAITS": "tasks that are no run's",
     "ahead.NEXT_DUE": "hops from tenant to tenant",
     "claim.CLAIM": "takes them in turn",
+    "deliveries.DELIVER": "by what the claims say",
     "leases.RENEW": "by the keys of what is held",
     "mend.CLEAR_DOING": "by the name of the queue",
     "mend.CLEAR_WAITING": "by the name of the queue",
@@ -60,6 +61,8 @@ OF_ALL_TENANTS = {
     "runs.LIVE_WORKERS": "a worker serves all of them",
     "save.SAVE": "by the keys of what was decided",
     "rescue.SAVE": "the same",
+    "save.DELIVER": "the same",
+    "save.SAVE_AND_DELIVER": "the same",
     "tenants.PAGE": "the tenants themselves",
     "unserved.FORSAKEN": "anybody's",
     "workers.BEAT": "a worker serves all of them",
@@ -94,10 +97,12 @@ async def seeded(database, make, conn):
         yield one
 
 
-LARGE = {"run", "procrastinate_jobs", "attempt"}
+LARGE = {"run", "procrastinate_jobs", "attempt", "delivery"}
 OF_A_WORKER = [
     claim.CLAIM,
     save.SAVE,
+    save.SAVE_AND_DELIVER,
+    deliveries.DELIVER,
     late.LATEST,
     late.WRITTEN,
     late.LOCK,

@@ -1,0 +1,103 @@
+"""The delivery log: what an attempt sent to a receiver, one row each.
+
+The rows of an attempt are written by the statement that records it, and are not worth an outcome:
+where they are in its way they are written after it, once, or not at all.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable
+
+from msgspec import json
+from msgspec.structs import asdict
+
+from procession.engine.delivery import Delivery
+from procession.queue.ids import uuid7
+from procession.queue.outage import FAULTS
+from procession.queue.pool import Pool
+from procession.queue.types import Claim
+
+log = logging.getLogger(__name__)
+
+DELIVER = """
+    insert into delivery
+           (tenant, created_at, id, delivery_id, workflow_id, run_id, ordinal, attempt, event,
+            method, url, request_headers, response_status, response_body, requests_sent,
+            duration_ms, error, connector_slug, request_slug)
+    select tenant, created_at, id, delivery_id, workflow_id, run_id, ordinal, attempt, event,
+           method, url, request_headers, response_status, response_body, requests_sent,
+           duration_ms, error, connector_slug, request_slug
+    from jsonb_to_recordset(%(deliveries)s::jsonb) as sent (
+        tenant text, created_at timestamptz, id uuid, delivery_id uuid, workflow_id uuid,
+        run_id uuid, ordinal integer, attempt integer, event text, method text, url text,
+        request_headers jsonb, response_status integer, response_body text, requests_sent integer,
+        duration_ms integer, error text, connector_slug text, request_slug text)
+    /* which */
+    on conflict do nothing
+"""
+_encode = json.Encoder().encode
+
+
+def rows_of(claim: Claim, deliveries: Iterable[Delivery]) -> list[bytes]:
+    """The rows of an attempt that has just ended."""
+    return [
+        _encode(
+            asdict(one)
+            | {
+                "tenant": claim.tenant.slug,
+                "created_at": claim.now,
+                "id": uuid7(),
+                "workflow_id": claim.workflow_id,
+                "run_id": claim.id,
+                "ordinal": claim.ordinal,
+                "attempt": claim.action.attempts,
+                "event": claim.trigger,
+            }
+        )
+        for one in deliveries
+    ]
+
+
+def parameter(rows: Iterable[bytes]) -> str:
+    """These rows as the statement takes them."""
+    return f"[{b','.join(rows).decode()}]"
+
+
+MOST = 1_000  # rows that wait; with a database that is away for long the oldest are given up
+AT_ONCE = 50
+
+
+class Apart:
+    """Rows that missed the write of their outcome. `run` goes on until it is cancelled."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._rows = deque[bytes](maxlen=MOST)
+        self._some = asyncio.Event()
+
+    def add(self, rows: Iterable[bytes]) -> None:
+        """Write these once there is time."""
+        self._rows.extend(rows)
+        if self._rows:
+            self._some.set()
+
+    async def run(self) -> None:
+        """Write what is added, as it comes."""
+        while True:
+            await self._some.wait()
+            rows = [self._rows.popleft() for _ in range(min(AT_ONCE, len(self._rows)))]
+            if not self._rows:
+                self._some.clear()
+            await self._write(rows)
+
+    async def _write(self, rows: list[bytes]) -> None:
+        try:
+            async with self._pool.connection() as conn:
+                await conn.execute(DELIVER, {"deliveries": parameter(rows)})
+        except FAULTS as error:
+            if len(rows) > 1:  # the others are not held up by the one that cannot be stored
+                for row in rows:
+                    await self._write([row])
+                return
+            log.warning("A delivery is not in the log: %s", type(error).__name__)
