@@ -7,7 +7,9 @@ import sys
 
 from pydantic import ValidationError
 
+from procession.app.budgets import broken_budgets
 from procession.app.environment import faults_of
+from procession.app.providers import missing
 from procession.app.settings import Process, Settings
 
 
@@ -83,29 +85,4 @@ def _broken_by_worker(settings: Settings) -> list[str]:
             f"DATABASE__POOL_MAX={settings.database__pool_max}: takes at least {needed}, which is "
             f"WORKFLOWS__RUNNER_CONCURRENCY ({needed - 2}) and 2 more"
         )
-    parts = _slowest_action(settings)
-    leases = {
-        "WORKFLOWS__LEASE_SECONDS": settings.workflows__lease_seconds,
-        "JOBS__LEASE_SECONDS": settings.jobs__lease_seconds,
-    }
-    bound = min(leases, key=leases.__getitem__)
-    slowest, allowed = sum(parts.values()), 0.8 * leases[bound]
-    if slowest > allowed:
-        faults.append(
-            f"{bound}={leases[bound]}: its 80 % ({allowed:g} s) must hold the slowest action, and "
-            f"that may take {slowest:g} s, most of them by {max(parts, key=parts.__getitem__)}"
-        )
-    return faults
-
-
-def _slowest_action(settings: Settings) -> dict[str, float]:
-    """Seconds of two grants and two sendings with all their tries, by what each part comes from."""
-    retries = settings.workflows__outbound__retries
-    parts: dict[str, float] = {
-        "ATTEMPT_TIMEOUT_SECONDS": (retries + 1)
-        * settings.workflows__outbound__attempt_timeout_seconds,
-        "MAX_DELAY_SECONDS": retries * settings.workflows__outbound__max_delay_seconds,
-        "MAX_RETRY_AFTER_SECONDS": retries * settings.workflows__outbound__max_retry_after_seconds,
-    }
-    ours = {f"WORKFLOWS__OUTBOUND__{name}": 2 * part for name, part in parts.items()}
-    return ours | {"reading bodies and fetching tokens": 2 * (30 + 30)}
+    return faults + missing(settings) + broken_budgets(settings)

@@ -20,6 +20,15 @@ from procession.app.environment import (
     Schema,
     Tokens,
 )
+from procession.app.spellings import (
+    ApiKey,
+    Id,
+    OneAddress,
+    Password,
+    RelayHost,
+    TextSender,
+    Username,
+)
 from procession.queue.pool import Database
 
 Process = Literal["api", "worker", "migrate", "up"]
@@ -128,6 +137,42 @@ class Settings(BaseSettings):
     workflows__outbound__breaker_open_seconds: Annotated[Integer, Field(ge=1, le=3600)] = Field(
         30, description="rest of an open breaker before its probe"
     )
+
+    workflows__outbound__email_send_timeout_seconds: Annotated[Integer, Field(ge=0, le=2880)] = (
+        Field(0, description="all tries of one email; 0: no limit of its own")
+    )
+
+    email__provider: Literal["none", "smtp", "resend"] = Field(
+        "none", description="how email leaves; none: every Email fails for good"
+    )
+    email__from: OneAddress = Field("", description="its sender; needed with a provider")
+    email__smtp__host: RelayHost = Field("", description="the relay; needed with smtp")
+    email__smtp__port: Annotated[Integer, Field(ge=1, le=65535)] = Field(
+        587, description="where the relay listens"
+    )
+    email__smtp__security: Literal["starttls", "tls", "none"] = Field(
+        "starttls", description="of the connection to the relay; starttls demands it"
+    )
+    email__smtp__username: Username = Field("", description="of the login; none: no login")
+    email__smtp__password: Password = Field("", repr=False, description="of the login")
+    email__smtp__timeout_seconds: Annotated[Integer, Field(ge=1, le=300)] = Field(
+        30, description="one step; three of them bound a try that does not send"
+    )
+    email__resend__api_key: ApiKey = Field("", repr=False, description="needed with resend")
+    email__resend__timeout_seconds: Annotated[Integer, Field(ge=1, le=900)] = Field(
+        100, description="one request"
+    )
+    sms__provider: Literal["none", "twilio"] = Field(
+        "none", description="how text messages leave; none: every Sms fails for good"
+    )
+    sms__from: TextSender = Field("", description="their sender; needed with twilio")
+    sms__twilio__account_sid: Id = Field("", description="needed with twilio")
+    sms__twilio__auth_token: ApiKey = Field("", repr=False, description="needed with twilio")
+    vercel_token: ApiKey = Field(
+        "", repr=False, description="for RevalidateCache, with the next two; none: it is skipped"
+    )
+    vercel_team_id: Id = Field("", description="whose project it is")
+    vercel_project_id: Id = Field("", description="the project, by id or name")
 
     @property
     def database(self) -> Database:
