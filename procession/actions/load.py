@@ -7,10 +7,15 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from procession.actions.base import Action
+from procession.actions.email import Email
 from procession.actions.perform import caught
 from procession.actions.registry import Registry
+from procession.actions.revalidate_cache import RevalidateCache, Vercel
+from procession.actions.sms import Sms
 from procession.actions.webhook import Webhook
 from procession.engine.catalogue import RESERVED, Parameter
+from procession.outbound.mail import Mailer
+from procession.outbound.sms import Twilio
 
 log = logging.getLogger(__name__)
 
@@ -22,9 +27,20 @@ class TakenError(Exception):
     """A name of an action is built in, or registered twice; nobody can say whose it is."""
 
 
-def built_in(*, allow_insecure_signed_urls: bool = False) -> dict[str, Action]:
+def built_in(
+    *,
+    allow_insecure_signed_urls: bool = False,
+    mailer: Mailer | None = None,
+    texts: Twilio | None = None,
+    vercel: Vercel | None = None,
+) -> dict[str, Action]:
     """The actions of Procession itself."""
-    return {"Webhook": Webhook(allow_insecure_signed_urls=allow_insecure_signed_urls)}
+    return {
+        "Webhook": Webhook(allow_insecure_signed_urls=allow_insecure_signed_urls),
+        "Email": Email(mailer),
+        "Sms": Sms(texts),
+        "RevalidateCache": RevalidateCache(vercel),
+    }
 
 
 def load(ours: Mapping[str, Action], found: Iterable[EntryPoint] | None = None) -> Registry:
