@@ -6,6 +6,7 @@ from datetime import timedelta
 from procession.actions.load import built_in, load
 from procession.actions.registry import Registry
 from procession.api.services import Services
+from procession.app import providers
 from procession.app.settings import Settings
 from procession.outbound.breaker import BreakerRule
 from procession.outbound.http import Client, Rules
@@ -14,9 +15,15 @@ from procession.queue.pool import Pool
 
 
 def registry(settings: Settings) -> Registry:
-    """The action types that are installed here."""
-    insecure = settings.webhooks__allow_insecure_signed_urls
-    return load(built_in(allow_insecure_signed_urls=insecure))
+    """The actions that are installed here, each with what it needs to be performed."""
+    return load(
+        built_in(
+            allow_insecure_signed_urls=settings.webhooks__allow_insecure_signed_urls,
+            mailer=providers.mailer(settings, tries(settings)),
+            texts=providers.texts(settings),
+            vercel=providers.vercel(settings),
+        )
+    )
 
 
 def services(
@@ -27,7 +34,7 @@ def services(
         pool=pool,
         control_tokens=settings.control_token,
         max_body_bytes=settings.http__max_body_bytes,
-        catalogue=registry(settings).catalogue(),
+        catalogue=load(built_in()).catalogue(),
         insecure_signed_urls=settings.webhooks__allow_insecure_signed_urls,
         reasons=reasons,
     )
@@ -35,7 +42,18 @@ def services(
 
 def client(settings: Settings) -> Client:
     """The one client of a process for calls that leave."""
-    tries = Tries(
+    rule = BreakerRule(
+        failures=settings.workflows__outbound__breaker_failures,
+        window=settings.workflows__outbound__breaker_window,
+        sampling=timedelta(seconds=settings.workflows__outbound__breaker_sampling_seconds),
+        rest=timedelta(seconds=settings.workflows__outbound__breaker_open_seconds),
+    )
+    return Client(Rules(settings.outbound__allowed_networks, tries(settings), rule))
+
+
+def tries(settings: Settings) -> Tries:
+    """How often and how patiently a call is tried."""
+    return Tries(
         retries=settings.workflows__outbound__retries,
         each=timedelta(seconds=settings.workflows__outbound__attempt_timeout_seconds),
         floor=timedelta(milliseconds=settings.workflows__outbound__base_delay_milliseconds),
@@ -44,10 +62,3 @@ def client(settings: Settings) -> Client:
             seconds=settings.workflows__outbound__max_retry_after_seconds
         ),
     )
-    rule = BreakerRule(
-        failures=settings.workflows__outbound__breaker_failures,
-        window=settings.workflows__outbound__breaker_window,
-        sampling=timedelta(seconds=settings.workflows__outbound__breaker_sampling_seconds),
-        rest=timedelta(seconds=settings.workflows__outbound__breaker_open_seconds),
-    )
-    return Client(Rules(settings.outbound__allowed_networks, tries, rule))

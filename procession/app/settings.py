@@ -137,7 +137,6 @@ class Settings(BaseSettings):
     workflows__outbound__breaker_open_seconds: Annotated[Integer, Field(ge=1, le=3600)] = Field(
         30, description="rest of an open breaker before its probe"
     )
-
     workflows__outbound__email_send_timeout_seconds: Annotated[Integer, Field(ge=0, le=2880)] = (
         Field(0, description="all tries of one email; 0: no limit of its own")
     )

@@ -11,7 +11,6 @@ from datetime import timedelta
 
 from procrastinate.app import WorkerOptions
 
-from procession.actions.load import built_in, load
 from procession.app import compose, health
 from procession.app.health import Health, serve_health
 from procession.app.runner import MOST, Options, Runner
@@ -69,9 +68,7 @@ async def run_worker(settings: Settings, options: Options, pool: Pool, stop: asy
 
 def make_runner(settings: Settings, options: Options, pool: Pool, client: Client) -> Runner:
     """A worker of the actions that are installed here."""
-    insecure = settings.webhooks__allow_insecure_signed_urls
-    registry = load(built_in(allow_insecure_signed_urls=insecure))
-    return Runner(pool, options, registry, client)
+    return Runner(pool, options, compose.registry(settings), client)
 
 
 class _Plain:
