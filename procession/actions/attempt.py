@@ -1,16 +1,21 @@
 """What is to be performed, and what came of it: the values that go in and out of `perform`."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from procession.actions.base import Context, Event, Kept, Tenant
+from procession.actions.base import Children, Context, Entries, Event, Kept, Tenant
 from procession.engine.content_type import ContentType
 from procession.engine.delivery import Delivery
 from procession.engine.entry import DELETED, Entry, Reference, Stub
 from procession.engine.outcome import Outcome
 from procession.engine.workflow import ActionDefinition, Compensate, Definition
 from procession.outbound.http import Client
+from procession.queue.sealing import NO_KEYS, Place, Ring
+
+_CHILD = re.compile(r"-([te])(\d+)")
+_BRANCH = {"t": "ThenActions", "e": "ElseActions"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,8 @@ class Attempt:
     entry_id: str
     entry: Entry | None  # as it is now; None when it is gone
     undo: bool = False
+    child: ActionDefinition | None = None  # of the action, that is performed in its place
+    place: str = ""  # of the child: `-t0` for the first of the then branch, and so on inside
     defined: ContentType | None = None  # the entry's content type; None when it is not defined
     event: Event = field(default_factory=Event)
     outputs: Mapping[int, Mapping[str, str]] = field(default_factory=dict[int, Mapping[str, str]])
@@ -36,6 +43,7 @@ class Attempt:
     references: Mapping[Reference, Mapping[str, object]] = field(
         default_factory=dict[Reference, Mapping[str, object]]
     )
+    ring: Ring = NO_KEYS  # that opens its credentials
     body: str | None = None  # what an earlier attempt kept
     console_url: str | None = None
     correlation_id: str | None = None
@@ -43,17 +51,34 @@ class Attempt:
 
     @property
     def idempotency_key(self) -> str:
-        """The same on every attempt of the action, or of its undo."""
-        return f"{self.run_id.hex}-{self.ordinal}" + ("-undo" if self.undo else "")
+        """The same on every attempt of the action, of its undo, or of its child."""
+        undo = "-undo" if self.undo else ""
+        return f"{self.run_id.hex}-{self.ordinal}{undo}{self.place}"
 
     @property
     def action(self) -> ActionDefinition | Compensate:
         """What is to be performed, as the run's version defines it."""
+        if self.child is not None:
+            return self.child
         action = self.definition.actions[self.ordinal]
         if not self.undo:
             return action
         assert action.compensate is not None, "an undo that nothing declares"
         return action.compensate
+
+    @property
+    def path(self) -> str:
+        """Where the definition has what is to be performed; its credentials are bound to it."""
+        undo = ".compensate" if self.undo else ""
+        inside = _CHILD.sub(
+            lambda child: f".parameters.{_BRANCH[child[1]]}[{child[2]}]", self.place
+        )
+        return f"actions[{self.ordinal}]{undo}{inside}"
+
+    def opened(self, name: str, stored: str) -> str:
+        """The credential that is stored in this parameter; raises UnreadableError."""
+        place = Place(self.tenant.slug, str(self.workflow_id), f"{self.path}.parameters.{name}")
+        return self.ring.open(stored, place)
 
     @property
     def subject(self) -> Entry | Stub:
@@ -66,7 +91,13 @@ class Attempt:
         """Whether the entry is gone and there is nothing to do without it."""
         return self.entry is None and self.trigger != DELETED and not self.undo
 
-    def context(self, client: Client, kept: Kept) -> Context:
+    def context(
+        self,
+        client: Client,
+        kept: Kept,
+        entries: Entries | None = None,
+        children: Children | None = None,
+    ) -> Context:
         """What the action is told."""
         return Context(
             tenant=self.tenant,
@@ -85,6 +116,8 @@ class Attempt:
             correlation_id=self.correlation_id,
             traceparent=self.traceparent,
             kept=kept,
+            entries=entries,
+            children=children,
         )
 
 

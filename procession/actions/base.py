@@ -4,23 +4,28 @@ One object of an action's class serves every attempt of a process, so it keeps n
 in itself. What an attempt knows is its context; what it says is one of the four outcomes.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Protocol
 from uuid import UUID
 
 from procession.engine.access import Actor
 from procession.engine.catalogue import Parameter
+from procession.engine.change import Making
 from procession.engine.content_type import ContentType
 from procession.engine.delivery import Delivery
-from procession.engine.entry import Entry, Stub
+from procession.engine.entry import Entry, Reference, Stub
 from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
+from procession.engine.workflow import ActionDefinition
 from procession.outbound.http import TenantClient
 
 __all__ = [
     "Action",
+    "Children",
     "Context",
+    "Decide",
+    "Entries",
     "Event",
     "Failed",
     "Kept",
@@ -66,6 +71,37 @@ class Kept:
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
 
 
+# What to make of what is there: who changes it, when and of which content type (None when that is
+# not defined), and the entry (None when there is none).
+Decide = Callable[[Making | None, Entry | None], Entry | Failed]
+
+
+class Entries(Protocol):
+    """The entries of the tenant, as an attempt reads and changes them."""
+
+    async def once(self, marker: str, content_type: str, entry_id: str, decide: Decide) -> Outcome:
+        """Write what is decided, unless the marker says that it was written before."""
+        ...
+
+    async def referenced(
+        self, references: Collection[Reference], fields: Collection[str]
+    ) -> Mapping[Reference, Mapping[str, object]]:
+        """Of these fields of these entries, those that are Public."""
+        ...
+
+
+class Children(Protocol):
+    """What an action that is made of others performs them by."""
+
+    def serves(self, type_: str) -> bool:
+        """Whether there is such a type."""
+        ...
+
+    async def perform(self, child: ActionDefinition, place: str, kept: Kept) -> Outcome:
+        """Perform it as if it stood by itself, under the action's key followed by its place."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What an attempt knows."""
@@ -86,6 +122,8 @@ class Context:
     correlation_id: str | None = None
     traceparent: str | None = None
     kept: Kept = field(default_factory=Kept)
+    entries: Entries | None = None  # none where there is nothing but the action, as in some tests
+    children: Children | None = None
 
 
 class Action:

@@ -7,11 +7,14 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from procession.actions.base import Action
+from procession.actions.conditional import Conditional
+from procession.actions.create_task import CreateTask
 from procession.actions.email import Email
 from procession.actions.perform import caught
 from procession.actions.registry import Registry
 from procession.actions.revalidate_cache import RevalidateCache, Vercel
 from procession.actions.sms import Sms
+from procession.actions.update_field import UpdateField
 from procession.actions.webhook import Webhook
 from procession.engine.catalogue import RESERVED, Parameter
 from procession.outbound.mail import Mailer
@@ -40,6 +43,9 @@ def built_in(
         "Email": Email(mailer),
         "Sms": Sms(texts),
         "RevalidateCache": RevalidateCache(vercel),
+        "UpdateField": UpdateField(),
+        "CreateTask": CreateTask(),
+        "Conditional": Conditional(),
     }
 
 

@@ -1,9 +1,21 @@
 """The parameters of one attempt: what the version's definition says, with its values put in."""
 
+import re
+from collections.abc import Iterator
+
 from procession.actions.attempt import Attempt
 from procession.engine.catalogue import ActionType
+from procession.engine.entry import Reference
 from procession.engine.scope import Names
-from procession.engine.templates import MissingOutputError, RenderError, encoding_for, render
+from procession.engine.templates import (
+    MissingOutputError,
+    RenderError,
+    encoding_for,
+    far_fields,
+    references_in,
+    render,
+)
+from procession.queue.sealing import UnreadableError
 
 
 class UnrenderedError(Exception):
@@ -19,9 +31,41 @@ def parameters_of(attempt: Attempt, kind: ActionType) -> dict[str, str]:
     names = names_of(attempt)
     definition = attempt.action
     return {
-        name: text if kind.is_credential(name) else _rendered(definition.type, name, text, names)
+        name: _opened(attempt, name, text)
+        if kind.is_credential(name)
+        else _rendered(definition.type, name, text, names)
         for name, text in definition.parameters.items()
     } | _reserved(attempt)
+
+
+# What a text has that reads another entry; most have not, and are not walked for it.
+_FAR = re.compile(r"#each\s|\bdata\.\w+\.\w", re.ASCII)
+
+
+def references_of(attempt: Attempt, kind: ActionType) -> tuple[set[Reference], set[str]]:
+    """The entries that its templates refer to, and the fields that are read of them."""
+    references, fields = set[Reference](), set[str]()
+    names = names_of(attempt)
+    for text in _far_texts(attempt, kind):
+        references |= references_in(text, names)
+        fields |= far_fields(text)
+    return references, fields
+
+
+def _far_texts(attempt: Attempt, kind: ActionType) -> Iterator[str]:
+    definition = attempt.action
+    for name, text in definition.parameters.items():
+        is_rendered = encoding_for(definition.type, name) and not kind.is_credential(name)
+        if is_rendered and _FAR.search(text):
+            yield text
+
+
+def _opened(attempt: Attempt, name: str, text: str) -> str:
+    try:
+        return attempt.opened(name, text)
+    except UnreadableError:
+        reason = f"The credential {name} cannot be read by any key of this worker: enter it again."
+        raise UnrenderedError(reason) from None
 
 
 def _rendered(type_: str, name: str, text: str, names: Names) -> str:
@@ -52,7 +96,7 @@ def names_of(attempt: Attempt) -> Names:
         console_url=attempt.console_url,
         run_id=str(attempt.run_id),
         references=attempt.references,
-        outputs=attempt.outputs,
+        outputs=None if attempt.child else attempt.outputs,  # in a branch they stay as written
     )
 
 

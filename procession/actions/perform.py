@@ -12,19 +12,21 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from time import monotonic
 from typing import TypeVar, cast
 
 from procession.actions.attempt import Attempt, Performed
-from procession.actions.base import Action, Context, Kept
-from procession.actions.parameters import UnrenderedError, parameters_of
+from procession.actions.base import Action, Context, Entries, Kept
+from procession.actions.parameters import UnrenderedError, parameters_of, references_of
 from procession.actions.registry import Registry
 from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
 from procession.engine.redaction import redact
+from procession.engine.workflow import ActionDefinition
 from procession.outbound.faults import AddressRefused, BreakerOpen
 from procession.outbound.http import Client
+from procession.queue.outage import OUTAGES
 
 __all__ = ["Attempt", "Performed", "perform"]
 
@@ -35,42 +37,71 @@ GRACE = timedelta(seconds=10)  # for an action to end once it is cancelled; then
 GONE = "The entry no longer exists."
 LIMIT = "The action did not end within the attempt limit."
 CUT_OFF = "The action was cancelled from within."
+UNREAD = "The entries that its templates refer to cannot be read."
 LARGEST_STATUS = 999
 
 _left_behind = set[asyncio.Task[object]]()  # a task that nothing refers to may vanish half done
 
 
-async def perform(
+async def perform(  # noqa: PLR0913 - all that an attempt stands on
     registry: Registry,
     attempt: Attempt,
     *,
     client: Client,
     limit: timedelta,
     kept: Kept | None = None,
+    entries: Entries | None = None,
 ) -> Performed:
     """Perform the action, or its undo, once. Who may have to cancel it looks at what is kept."""
     began, kept = monotonic(), kept or Kept(attempt.body)
-    outcome = await _outcome(registry, attempt, attempt.context(client, kept), limit)
+    outcome = await _Performing(registry, client, entries, attempt).outcome(kept, limit)
     took = round((monotonic() - began) * 1000)
     return Performed(_clean(outcome), took, kept.body, tuple(kept.deliveries))
 
 
-async def _outcome(
-    registry: Registry, attempt: Attempt, context: Context, limit: timedelta
-) -> Outcome:
-    if attempt.vanished:
-        return Skipped(GONE)
-    definition = attempt.action
-    action = registry.get(definition.type)
-    if action is None:
-        return Failed(f"No worker here serves the type {definition.type}.", retryable=True)
-    try:
-        parameters = parameters_of(attempt, registry.kind(definition.type))
-    except UnrenderedError as error:
-        return Failed(str(error), retryable=error.retryable)
-    blocking = registry.is_blocking(definition.type)
-    act = _act(action, context, parameters, blocking=blocking)
-    return await _ended(asyncio.create_task(act), limit)
+@dataclass(frozen=True, slots=True)
+class _Performing:
+    """An attempt, and what it is performed with. Its children are performed with the same."""
+
+    registry: Registry
+    client: Client
+    entries: Entries | None
+    attempt: Attempt
+
+    async def outcome(self, kept: Kept, limit: timedelta | None = None) -> Outcome:
+        if self.attempt.vanished:
+            return Skipped(GONE)
+        type_ = self.attempt.action.type
+        action = self.registry.get(type_)
+        if action is None:
+            return Failed(f"No worker here serves the type {type_}.", retryable=True)
+        try:
+            attempt = await self._informed()
+            parameters = parameters_of(attempt, self.registry.kind(type_))
+        except UnrenderedError as error:
+            return Failed(str(error), retryable=error.retryable)
+        except OUTAGES:
+            return Failed(UNREAD, retryable=True)
+        context = attempt.context(self.client, kept, self.entries, children=self)
+        act = _act(action, context, parameters, blocking=self.registry.is_blocking(type_))
+        return await _ended(asyncio.create_task(act), limit)
+
+    async def _informed(self) -> Attempt:
+        """The attempt with what its templates read of other entries."""
+        kind = self.registry.kind(self.attempt.action.type)
+        references, fields = references_of(self.attempt, kind)
+        if not references or self.entries is None:
+            return self.attempt
+        found = await self.entries.referenced(references, fields)
+        return replace(self.attempt, references=found)
+
+    def serves(self, type_: str) -> bool:
+        return self.registry.get(type_) is not None
+
+    async def perform(self, child: ActionDefinition, place: str, kept: Kept) -> Outcome:
+        """Perform a child, within the time that its parent has."""
+        attempt = replace(self.attempt, child=child, place=self.attempt.place + place)
+        return await replace(self, attempt=attempt).outcome(kept)
 
 
 async def _act(
@@ -116,10 +147,11 @@ def caught(work: Callable[[], T]) -> tuple[T | None, BaseException | None]:
         return None, error
 
 
-async def _ended(doing: asyncio.Task[object], limit: timedelta) -> Outcome:
+async def _ended(doing: asyncio.Task[object], limit: timedelta | None) -> Outcome:
     """What came of a task that performs an action, once it ended or had its time."""
     try:
-        await asyncio.wait({doing}, timeout=limit.total_seconds())
+        seconds = None if limit is None else limit.total_seconds()
+        await asyncio.wait({doing}, timeout=seconds)
     except asyncio.CancelledError:
         await _cancel(doing)
         raise

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Mapping
 
 from procession.actions.base import Action
+from procession.engine.branches import BRANCHES, CONDITIONAL, BranchError, children_of
 from procession.engine.catalogue import ActionType, Catalogue, Repeatable
 
 
@@ -38,10 +39,20 @@ class Registry:
         A type that decides by its parameters is not, unless they are given.
         """
         action = self._actions.get(name)
+        if name == CONDITIONAL and parameters is not None:
+            return action is not None and self._are_repeatable(parameters)
         promise = False if action is None else action.repeatable
         if isinstance(promise, bool):
             return promise
         return parameters is not None and promise(parameters)
+
+    def _are_repeatable(self, parameters: Mapping[str, str]) -> bool:
+        """Whether every child in both branches is."""
+        try:
+            children = [one for name in BRANCHES for one in children_of(parameters.get(name, ""))]
+        except BranchError:
+            return False
+        return all(self.repeatable(one.type, one.parameters) for one in children)
 
     def catalogue(self) -> Catalogue:
         """What the checks of a save, and a reader, may know of the types."""

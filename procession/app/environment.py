@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Annotated, Any, NoReturn, get_args
+from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
@@ -52,6 +53,12 @@ def _schema(value: str) -> str:
 
 def _postgres(value: str) -> str:
     return value if is_address(value) else _refuse()
+
+
+def _web_address(value: str) -> str:
+    parts = urlsplit(value)
+    is_absolute = parts.scheme in ("http", "https") and parts.hostname and value.isprintable()
+    return value if is_absolute and " " not in value else _refuse()
 
 
 def _host(value: str) -> str:
@@ -102,6 +109,9 @@ Schema = Annotated[
 ]
 PostgresUrl = Annotated[str, BeforeValidator(_postgres), Takes("a postgresql:// URL", secret=True)]
 Host = Annotated[str, BeforeValidator(_host), Takes("an IP address, such as 0.0.0.0 or ::")]
+ConsoleUrl = Annotated[
+    str, BeforeValidator(_web_address), Takes("an absolute http or https address")
+]
 Networks = Annotated[
     tuple[IPv4Network | IPv6Network, ...],
     NoDecode,

@@ -5,7 +5,7 @@ written. A loop that ends without being asked to ends the worker with an error.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.metadata import version
 from time import monotonic
@@ -15,14 +15,16 @@ from procession.app.keeper import Keeper
 from procession.outbound.http import Client
 from procession.queue.claim import Wanted
 from procession.queue.ids import uuid7
-from procession.queue.jobs import Working
+from procession.queue.jobs import Chore, Working
 from procession.queue.leases import SELF_STOP, Held
 from procession.queue.manager import Work
 from procession.queue.pool import Database, Pool
 from procession.queue.record import Recorder
+from procession.queue.sweep import Windows
 from procession.queue.types import Happened, Passed, Recorded, Tell, nobody
 from procession.queue.workers import Worker
 from procession.tasks.attempt import PERFORMER, Performer, attempt
+from procession.tasks.retention import CRON, RETENTION, Sweeper, retention
 
 MOST = 20  # actions in flight in one worker
 STALE_PASS = 30.0  # seconds without a pass, or
@@ -37,7 +39,11 @@ class Options:
     concurrency: int = 1
     enabled: bool = True
     grace: timedelta = timedelta(seconds=25)
-    limit: timedelta = timedelta(seconds=300)
+    limit: timedelta = timedelta(seconds=300)  # of an attempt
+    chore_limit: timedelta = timedelta(seconds=600)  # of a task of maintenance
+    windows: Windows = field(default_factory=Windows)
+    max_depth: int = 10  # of runs that an action's writes may queue
+    console_url: str | None = None
     wait: bool = True  # for more, once there is nothing due
 
 
@@ -81,12 +87,22 @@ class Runner:
             registry=registry,
             client=client,
             limit=options.limit,
+            pool=pool,
             held=held,
             recorder=self._recorder,
+            max_depth=options.max_depth,
+            console_url=options.console_url,
         )
         self._held = held
         self._keeper = Keeper(database=options.database, worker=row, held=held, tell=self._heard)
-        self.working = Working(work, attempt, {PERFORMER: performer}, options.grace)
+        sweeper = Sweeper(pool=pool, windows=options.windows, limit=options.chore_limit)
+        self.working = Working(
+            work,
+            attempt,
+            {PERFORMER: performer, RETENTION: sweeper},
+            options.grace,
+            [Chore(RETENTION, CRON, retention)],
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until asked to stop; actions in flight may end within the grace, then are cut."""

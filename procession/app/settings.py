@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from procession.app.environment import (
     Boolean,
+    ConsoleUrl,
     Host,
     Integer,
     Keys,
@@ -78,6 +79,9 @@ class Settings(BaseSettings):
     log__format: Literal["json", "text"] = Field(
         "json", description="one JSON object a line, or text for a person"
     )
+    app__console_url: ConsoleUrl = Field(
+        "", description="base of the links to the console in templates; unset they are empty"
+    )
 
     control_token: Tokens = Field(
         (), repr=False, description="bearer of the control caller; a second one while rotating"
@@ -102,6 +106,12 @@ class Settings(BaseSettings):
     )
     jobs__lease_seconds: Annotated[Integer, Field(ge=60, le=86400)] = Field(
         600, description="longest time of one maintenance task"
+    )
+    webhooks__delivery_log_retention_days: Annotated[Integer, Field(ge=-36500, le=36500)] = Field(
+        30, description="age at which delivery rows go; zero or less keeps them for ever"
+    )
+    webhooks__response_body_retention_hours: Annotated[Integer, Field(ge=0, le=876000)] = Field(
+        24, description="age at which response bodies are cleared; their rows stay"
     )
     webhooks__allow_insecure_signed_urls: Boolean = Field(
         default=False, description="signed webhooks over http"

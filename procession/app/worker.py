@@ -49,6 +49,8 @@ def options_of(settings: Settings) -> Options:
         enabled=settings.workflows__runner_enabled,
         grace=timedelta(seconds=settings.shutdown_grace_seconds),
         limit=timedelta(seconds=settings.workflows__lease_seconds),
+        max_depth=settings.workflows__max_depth,
+        console_url=settings.app__console_url or None,
     )
 
 

@@ -1,9 +1,14 @@
 """The branches of a Conditional, as the texts that hold them."""
 
 import json
+from collections.abc import Mapping
 from typing import Never, cast
 
+from procession.engine.workflow import ActionDefinition
+
 MOST_CHILDREN = 20
+CONDITIONAL = "Conditional"
+BRANCHES = ("ThenActions", "ElseActions")
 DEEPEST = 5  # of Conditionals within each other, the outermost counted
 
 
@@ -24,6 +29,25 @@ def parse_branch(text: str) -> list[dict[str, object]]:
     if len(children) > MOST_CHILDREN:
         raise BranchError(f"holds more than {MOST_CHILDREN} actions")
     return cast("list[dict[str, object]]", children)
+
+
+def children_of(text: str) -> tuple[ActionDefinition, ...]:
+    """The children that a branch lists, ready to be performed; none of a blank text."""
+    return tuple(_child(one) for one in parse_branch(text)) if text.strip() else ()
+
+
+def _child(value: Mapping[str, object]) -> ActionDefinition:
+    type_, parameters = value.get("type"), value.get("parameters")
+    given = cast("dict[str, object]", parameters if isinstance(parameters, dict) else {})
+    kept = {name: one for name, one in given.items() if isinstance(one, str)}
+    absent = sum(one is None for one in given.values())
+    if (
+        not isinstance(type_, str)
+        or not isinstance(parameters, dict | None)
+        or len(kept) + absent < len(given)
+    ):
+        raise BranchError("must be an array of {type, parameters}, all of them text")
+    return ActionDefinition(type=type_, parameters=kept)
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:

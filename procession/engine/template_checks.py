@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from procession.engine.action_checks import BRANCHES, CONDITIONAL
-from procession.engine.branches import BranchError, parse_branch
+from procession.engine.branches import BRANCHES, CONDITIONAL, BranchError, parse_branch
 from procession.engine.content_type import ContentType, Kind, Sensitivity
 from procession.engine.findings import Findings, Surroundings
 from procession.engine.placeholders import Read, placeholders

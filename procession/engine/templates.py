@@ -186,6 +186,16 @@ def references_in(text: str, names: Names) -> frozenset[Reference]:
     return frozenset(found)
 
 
+def far_fields(text: str) -> frozenset[str]:
+    """The fields of other entries that the text reads."""
+    names = ((one.name or "").split(".") for one in placeholders(text))
+    return frozenset(
+        name[-1]
+        for name in names
+        if (name[0] == "data" and len(name) == 3) or (name[0] == "item" and len(name) == 2)  # noqa: PLR2004
+    )
+
+
 def variables(content_type: ContentType) -> list[str]:
     """The names that templates about entries of this type may use."""
     return [

@@ -52,7 +52,7 @@ def point(name, value="Good"):
 def test_the_built_in_and_the_installed_are_served():
     registry = load(built_in(), [point("PostInvoice"), point("acme.Post-1")])
 
-    assert registry.types == ("PostInvoice", "Webhook", "acme.Post-1")
+    assert registry.types == tuple(sorted([*built_in(), "PostInvoice", "acme.Post-1"]))
     assert type(registry.get("PostInvoice")).__name__ == "Good"
 
 
@@ -66,7 +66,7 @@ def test_a_name_that_is_taken_stops_the_start(names):
 def test_a_package_that_fails_to_load_is_not_served_and_the_others_are(value, caplog):
     registry = load(built_in(), [point("Bad", value), point("Good")])
 
-    assert registry.types == ("Good", "Webhook")
+    assert registry.types == tuple(sorted([*built_in(), "Good"]))
     assert "The action Bad is not served" in caplog.text
 
 

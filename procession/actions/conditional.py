@@ -1,0 +1,126 @@
+"""Two lists of actions, of which a comparison picks one.
+
+Its children are performed in order, all of them, each under a key of its own; together they are one
+action, which is tried again only where a repeat would repeat nothing that went out.
+"""
+
+import logging
+from collections.abc import Mapping
+
+import msgspec
+from typing_extensions import override
+
+from procession.actions.base import Action, Context, Kept, Parameter, Stub
+from procession.engine.branches import (
+    CONDITIONAL,
+    DEEPEST,
+    BranchError,
+    children_of,
+)
+from procession.engine.conditions import holds, parse_comparison
+from procession.engine.outcome import Failed, Outcome, Succeeded, Unknown
+from procession.engine.scope import Names
+from procession.engine.workflow import ActionDefinition
+
+log = logging.getLogger(__name__)
+
+GONE = "The condition reads an entry that is deleted."
+
+
+class Conditional(Action):
+    """Perform one of two lists of actions, as a comparison with the entry says."""
+
+    parameters = (
+        Parameter(
+            "Condition",
+            required=True,
+            description="LEFT == RIGHT or LEFT != RIGHT, without regard to case",
+            example="{{data.Language}} == en",
+        ),
+        Parameter(
+            "ThenActions",
+            required=True,
+            description="When it is so: a JSON array of {type, parameters}",
+            example='[{"type": "Sms", "parameters": {"To": "+639170000000", "Message": "Out"}}]',
+        ),
+        Parameter("ElseActions", description="When it is not: the same", example="[]"),
+    )
+
+    def repeatable(self, parameters: Mapping[str, str]) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  a method may stand for it
+        """Nothing by itself: the registry asks its children."""
+        return False
+
+    @override
+    async def perform(self, context: Context, parameters: Mapping[str, str]) -> Outcome:
+        is_so = _decided(parameters.get("Condition", ""), context)
+        if is_so is None:
+            return Failed(GONE)
+        branch, letter = ("ThenActions", "t") if is_so else ("ElseActions", "e")
+        try:
+            children = children_of(parameters.get(branch, ""))
+        except BranchError as error:
+            return Failed(f"{branch} {error}.")
+        assert context.children is not None, "whoever performs it gives it"
+        if unknown := sorted(
+            {one.type for one in children if not context.children.serves(one.type)}
+        ):
+            return Failed(f"{branch} names actions that there are not: {', '.join(unknown)}.")
+        if _depth(context) >= DEEPEST and any(one.type == CONDITIONAL for one in children):
+            return Failed(f"{branch} is nested more than {DEEPEST} deep.")
+        return _together(children, await _each(children, letter, context))
+
+
+def _decided(condition: str, context: Context) -> bool | None:
+    """Whether the condition holds; None where the entry that it reads is gone."""
+    comparison = parse_comparison(condition)
+    if comparison is None:
+        log.warning("A Conditional's condition is no comparison, and counts as false")
+        return False
+    if isinstance(context.entry, Stub) and comparison.reads_content():
+        return None
+    return holds(comparison, Names(entry=context.entry, content_type=context.content_type))
+
+
+def _depth(context: Context) -> int:
+    """How many Conditionals this one is, the outermost being the first."""
+    key = f"{context.run_id.hex}-{context.ordinal}"
+    inside = context.idempotency_key.removeprefix(key).removeprefix("-undo")
+    return 1 + inside.count("-")
+
+
+async def _each(
+    children: tuple[ActionDefinition, ...], letter: str, context: Context
+) -> list[Outcome]:
+    """Perform them one after another. What each must repeat to the byte is kept by its place."""
+    assert context.children is not None
+    outcomes: list[Outcome] = []
+    bodies = msgspec.json.decode(context.kept.body or "{}", type=dict[str, str])
+    for index, child in enumerate(children):
+        place = f"-{letter}{index}"
+        kept = Kept(bodies.get(place), context.kept.deliveries)
+        try:
+            outcomes.append(await context.children.perform(child, place, kept))
+        finally:  # also when the worker stops: the next attempt sends the same
+            if kept.body is not None:
+                bodies[place] = kept.body
+                context.kept.body = msgspec.json.encode(bodies).decode()
+    return outcomes
+
+
+def _together(children: tuple[ActionDefinition, ...], outcomes: list[Outcome]) -> Outcome:
+    """What came of all of them. An error names the types and says no more."""
+    failed = [
+        child.type
+        for child, outcome in zip(children, outcomes, strict=True)
+        if isinstance(outcome, Failed | Unknown)
+    ]
+    if not failed:
+        return Succeeded()
+    said = f"Actions of the branch failed: {', '.join(dict.fromkeys(failed))}."
+    if any(isinstance(one, Unknown) for one in outcomes):
+        return Unknown(said)
+    retryable = not any(
+        isinstance(one, Succeeded) or (isinstance(one, Failed) and not one.retryable)
+        for one in outcomes
+    )
+    return Failed(said, retryable=retryable)
