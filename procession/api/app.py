@@ -12,6 +12,7 @@ from procession.api import (
     audit,
     catalogue,
     content_types,
+    deliveries,
     entries,
     health,
     keys,
@@ -39,6 +40,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     workflows.router,
     runs.router,
     run_commands.router,
+    deliveries.router,
     audit.router,
 )
 

@@ -12,6 +12,7 @@ from procession.outbound.breaker import BreakerRule
 from procession.outbound.http import Client, Rules
 from procession.outbound.retry import Tries
 from procession.queue.pool import Pool
+from procession.queue.sweep import Windows
 
 
 def registry(settings: Settings) -> Registry:
@@ -37,6 +38,15 @@ def services(
         catalogue=load(built_in()).catalogue(),
         insecure_signed_urls=settings.webhooks__allow_insecure_signed_urls,
         reasons=reasons,
+    )
+
+
+def windows(settings: Settings) -> Windows:
+    """How long the sweep leaves what is kept; zero days or less are for ever."""
+    days = settings.webhooks__delivery_log_retention_days
+    return Windows(
+        bodies=timedelta(hours=settings.webhooks__response_body_retention_hours),
+        deliveries=timedelta(days=days) if days > 0 else None,
     )
 
 

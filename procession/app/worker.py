@@ -49,6 +49,8 @@ def options_of(settings: Settings) -> Options:
         enabled=settings.workflows__runner_enabled,
         grace=timedelta(seconds=settings.shutdown_grace_seconds),
         limit=timedelta(seconds=settings.workflows__lease_seconds),
+        chore_limit=timedelta(seconds=settings.jobs__lease_seconds),
+        windows=compose.windows(settings),
         max_depth=settings.workflows__max_depth,
         console_url=settings.app__console_url or None,
     )

@@ -4,7 +4,8 @@ The app that the plain `procrastinate` command is pointed at makes its pool when
 hands over to the worker that it was given.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Unpack
 
@@ -13,6 +14,7 @@ from procrastinate.app import WorkerOptions
 from procrastinate.worker import Worker
 from typing_extensions import override
 
+from procession.queue.ahead import MAINTENANCE
 from procession.queue.manager import ATTEMPT, POLL, Manager, Work
 from procession.queue.pool import Pool
 from procession.queue.types import Claim
@@ -39,6 +41,15 @@ class Jobs(App):
         await self._work(connector.pool, options)
 
 
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """A task of maintenance: one of all workers performs it at each tick, in the slot for it."""
+
+    name: str
+    cron: str
+    task: Callable[[JobContext, int], Awaitable[None]]
+
+
 class Working:
     """A stock worker that performs claims by a task. It has a slot more than they may take."""
 
@@ -48,10 +59,16 @@ class Working:
         task: Callable[[JobContext], Awaitable[None]],
         context: dict[str, object],
         grace: timedelta,
+        chores: Iterable[Chore] = (),
     ) -> None:
         self._pool = work.pool
         self._app = App(connector=PsycopgConnector())
         self._app.task(name=ATTEMPT, pass_context=True)(task)
+        for one in chores:  # no lock: one that a dead worker left in doing would hold it for ever
+            chore = self._app.task(
+                name=one.name, queue=MAINTENANCE, queueing_lock=one.name, pass_context=True
+            )(one.task)
+            self._app.periodic(cron=one.cron)(chore)
         self._manager = Manager(self._app.connector, work)
         self._app.job_manager = self._manager
         self._worker = Worker(

@@ -10,7 +10,7 @@ import pytest
 from fix_queue import WANTED
 
 from procession import queue
-from procession.queue import ahead, claim, deliveries, late, leases, mend, rescue, save, unserved
+from procession.queue import ahead, claim, deliveries, late, leases, mend, rescue, save, sweep, unserved
 from procession.queue.pool import make_pool
 
 VERB = re.compile(r"\s*(select|insert|update|delete|with)\b", re.IGNORECASE)
@@ -62,6 +62,11 @@ OF_ALL_TENANTS = {
     "save.SAVE": "by the keys of what was decided",
     "rescue.SAVE": "the same",
     "save.DELIVER": "the same",
+    "sweep.BEGIN": "of all workers",
+    "sweep.CLEAR_BODIES": "anybody's",
+    "sweep.REMOVE_DELIVERIES": "anybody's",
+    "sweep.TRY_LOCK": "of all workers",
+    "sweep.UNLOCK": "of all workers",
     "save.SAVE_AND_DELIVER": "the same",
     "tenants.PAGE": "the tenants themselves",
     "unserved.FORSAKEN": "anybody's",
@@ -116,6 +121,8 @@ OF_A_WORKER = [
     mend.CLEAR_DOING,
     ahead.NEXT_DUE,
     ahead.MAINTENANCE_WAITS,
+    sweep.CLEAR_BODIES,
+    sweep.REMOVE_DELIVERIES,
 ]
 
 
