@@ -70,6 +70,7 @@ EMPTY = """
     delete from entry; delete from content_type; delete from api_key; delete from role;
     alter table audit disable trigger audit_is_append_only; delete from audit;
     alter table audit enable trigger audit_is_append_only;
+    delete from request_definition; delete from connector; delete from first_key;
     delete from worker; delete from tenant where slug <> 'default';
 """
 

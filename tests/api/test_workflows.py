@@ -4,7 +4,9 @@ import asyncio
 import uuid
 
 import pytest
-from fix_api import add_tenant
+from fix_api import RING, add_tenant
+
+from procession.queue.sealing import Place
 
 URL = "https://hooks.example.org/articles"
 SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
@@ -240,7 +242,9 @@ async def test_a_credential_is_kept_by_the_action_that_has_it_and_by_no_other(co
     cursor = await conn.execute(
         "select definition #>> '{actions,0,parameters,Secret}' from workflow_version"
     )
-    assert await cursor.fetchall() == [(SECRET,), (SECRET,)]
+    place = Place("default", made["id"], "actions[0].parameters.Secret")
+    first, second = [RING.open(sealed, place) for (sealed,) in await cursor.fetchall()]
+    assert (first, second) == (SECRET, SECRET)
 
 
 async def test_a_save_is_refused_by_the_version_it_was_not_made_from(admin):
