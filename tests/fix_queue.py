@@ -210,14 +210,15 @@ class Worked:
     def __init__(self, database, pool, client):
         self._database, self._pool, self._client = database, pool, client
         self.safe, self.plain = Scripted(), Scripted(repeatable=False)
+        self.more = {}  # actions by type, beside those two
         self.heard = Heard()
 
     @contextlib.asynccontextmanager
-    async def working(self, **options):
-        """A worker, for as long as the block lasts."""
+    async def working(self, pool=None, **options):
+        """A worker, for as long as the block lasts; on a pool of its own if one is given."""
         options = Options(database=self._database, **{"grace": timedelta(seconds=5)} | options)
-        registry = Registry({"Safe": self.safe, "Plain": self.plain})
-        runner = Runner(self._pool, options, registry, self._client, tell=self.heard)
+        registry = Registry({"Safe": self.safe, "Plain": self.plain, **self.more})
+        runner = Runner(pool or self._pool, options, registry, self._client, tell=self.heard)
         stop = asyncio.Event()
         task = asyncio.create_task(runner.run(stop))
         try:

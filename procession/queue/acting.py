@@ -45,7 +45,7 @@ UNSTORABLE = "What was to be written cannot be stored."
 Decide = Callable[[Making | None, Entry | None], Entry | Failed]
 
 
-class _GoneError(Exception):
+class GoneError(Exception):
     """The lease is not held any more."""
 
 
@@ -76,8 +76,8 @@ class Entries:
         while True:
             try:
                 async with self._pool.connection() as conn:
-                    return await _once(conn, self._acting, marker, key, decide)
-            except _GoneError:
+                    return await write_once(conn, self._acting, marker, key, decide)
+            except GoneError:
                 return Failed(LOST, retryable=True)
             except (DataError, ProgramLimitExceeded, StatementTooComplex):
                 return Failed(UNSTORABLE)
@@ -110,7 +110,8 @@ MARK = """
 """
 
 
-async def _once(conn: Connection, acting: Acting, marker: str, key: Key, decide: Decide) -> Outcome:
+async def write_once(conn: Connection, acting: Acting, marker: str, key: Key, decide: Decide) -> Outcome:
+    """Write what is decided, or find that it was; raises GoneError when the lease is lost."""
     named = {"tenant": acting.tenant, "run_id": acting.run_id, "key": marker}
     async with conn.transaction():
         if (await conn.execute(MARKED, named)).rowcount:
@@ -119,7 +120,7 @@ async def _once(conn: Connection, acting: Acting, marker: str, key: Key, decide:
         if refused is not None:
             return refused
         if not (await conn.execute(MARK, named | {"token": acting.token})).rowcount:
-            raise _GoneError
+            raise GoneError
     return Succeeded()
 
 
