@@ -12,6 +12,7 @@ from procession.actions.create_task import CreateTask
 from procession.actions.email import Email
 from procession.actions.perform import caught
 from procession.actions.registry import Registry
+from procession.actions.request import Request, Stored
 from procession.actions.revalidate_cache import RevalidateCache, Vercel
 from procession.actions.sms import Sms
 from procession.actions.update_field import UpdateField
@@ -36,10 +37,12 @@ def built_in(
     mailer: Mailer | None = None,
     texts: Twilio | None = None,
     vercel: Vercel | None = None,
+    requests: Stored | None = None,
 ) -> dict[str, Action]:
     """The actions of Procession itself."""
     return {
         "Webhook": Webhook(allow_insecure_signed_urls=allow_insecure_signed_urls),
+        "Request": Request(requests),
         "Email": Email(mailer),
         "Sms": Sms(texts),
         "RevalidateCache": RevalidateCache(vercel),

@@ -1,10 +1,10 @@
 """The action types that this process serves, each with the one object that performs it."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from procession.actions.base import Action
-from procession.engine.branches import BRANCHES, CONDITIONAL, BranchError, children_of
+from procession.engine.branches import BRANCHES, CONDITIONAL, REQUEST, BranchError, children_of
 from procession.engine.catalogue import ActionType, Catalogue, Repeatable
 
 
@@ -33,26 +33,34 @@ class Registry:
         """Whether it is performed in a thread."""
         return name in self._blocking
 
-    def repeatable(self, name: str, parameters: Mapping[str, str] | None = None) -> bool:
+    def repeatable(
+        self,
+        name: str,
+        parameters: Mapping[str, str] | None = None,
+        requests: Collection[str] = (),
+    ) -> bool:
         """Whether doing it twice with one key does no more than doing it once.
 
-        A type that decides by its parameters is not, unless they are given.
+        A type that decides by its parameters is not, unless they are given; nor is a stored request
+        that is not among those of which it is known.
         """
         action = self._actions.get(name)
         if name == CONDITIONAL and parameters is not None:
-            return action is not None and self._are_repeatable(parameters)
+            return action is not None and self._are_repeatable(parameters, requests)
+        if name == REQUEST and parameters is not None:
+            return action is not None and parameters.get(REQUEST, "").strip() in requests
         promise = False if action is None else action.repeatable
         if isinstance(promise, bool):
             return promise
         return parameters is not None and promise(parameters)
 
-    def _are_repeatable(self, parameters: Mapping[str, str]) -> bool:
+    def _are_repeatable(self, parameters: Mapping[str, str], requests: Collection[str]) -> bool:
         """Whether every child in both branches is."""
         try:
             children = [one for name in BRANCHES for one in children_of(parameters.get(name, ""))]
         except BranchError:
             return False
-        return all(self.repeatable(one.type, one.parameters) for one in children)
+        return all(self.repeatable(one.type, one.parameters, requests) for one in children)
 
     def catalogue(self) -> Catalogue:
         """What the checks of a save, and a reader, may know of the types."""

@@ -8,6 +8,8 @@ from typing import cast
 from fastapi import Request
 
 from procession.engine.catalogue import Catalogue
+from procession.outbound.guard import Network
+from procession.outbound.http import Client
 from procession.queue.pool import Pool
 from procession.queue.sealing import NO_KEYS, Ring
 
@@ -38,6 +40,8 @@ class Services:
     retention: Retention = Retention()
     catalogue: Catalogue = NO_TYPES  # the action types that this process knows
     insecure_signed_urls: bool = False  # whether a webhook over http may have a secret
+    prober: Client | None = None  # what connectors are tried by
+    allowed_networks: tuple[Network, ...] = ()  # where http is let to as well
     reasons: Callable[[], Awaitable[list[str]]] = _always_ready  # why it is not ready, if it is not
 
 

@@ -11,6 +11,7 @@ from procession.app.server import Address, listening
 from procession.app.settings import Settings
 from procession.app.signals import at_once, on_stop
 from procession.app.start import arrive_and_check, begin, refusing, run
+from procession.queue import first_key
 from procession.queue.pool import Pool, make_pool
 
 
@@ -36,7 +37,10 @@ async def serving(settings: Settings, pool: Pool, stop: asyncio.Event) -> AsyncG
     async def reasons() -> list[str]:
         return ["stopping"] if stop.is_set() else await health.of_database(pool)
 
-    app = create_app(compose.services(settings, pool, reasons))
-    address = Address(settings.host, settings.port_of("api"))
-    async with listening(app, address, settings.shutdown_grace_seconds) as where:
-        yield where
+    async with pool.connection() as conn:
+        await first_key.note(conn, compose.ring(settings).digest)
+    async with compose.prober(settings) as prober:
+        app = create_app(compose.services(settings, pool, prober, reasons))
+        address = Address(settings.host, settings.port_of("api"))
+        async with listening(app, address, settings.shutdown_grace_seconds) as where:
+            yield where

@@ -8,7 +8,7 @@ import sys
 from pydantic import ValidationError
 
 from procession.app.budgets import broken_budgets
-from procession.app.environment import faults_of
+from procession.app.environment import faults_of, takes
 from procession.app.providers import missing
 from procession.app.settings import Process, Settings
 
@@ -51,6 +51,11 @@ def broken_rules(settings: Settings, process: Process) -> list[str]:
             f"DATABASE__POOL_MAX ({settings.database__pool_max})"
         )
     if process == "migrate":
+        return faults
+    if not settings.secrets__keys:
+        field = Settings.model_fields["secrets__keys"]
+        faults.append(f"SECRETS__KEYS is not set: takes {takes(field)}")
+    if process == "rekey":
         return faults
     faults += _broken_by_tries(settings)
     if process != "api":

@@ -1,21 +1,25 @@
 """What the rooms are made of: each gets the few values of the settings that are for it."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 
 from procession.actions.load import built_in, load
 from procession.actions.registry import Registry
+from procession.actions.request import Stored
 from procession.api.services import Services
 from procession.app import providers
 from procession.app.settings import Settings
 from procession.outbound.breaker import BreakerRule
 from procession.outbound.http import Client, Rules
+from procession.outbound.oauth import Tokens
 from procession.outbound.retry import Tries
 from procession.queue.pool import Pool
+from procession.queue.sealing import Ring
 from procession.queue.sweep import Windows
 
 
-def registry(settings: Settings) -> Registry:
+def registry(settings: Settings, pool: Pool) -> Registry:
     """The actions that are installed here, each with what it needs to be performed."""
     return load(
         built_in(
@@ -23,22 +27,34 @@ def registry(settings: Settings) -> Registry:
             mailer=providers.mailer(settings, tries(settings)),
             texts=providers.texts(settings),
             vercel=providers.vercel(settings),
+            requests=Stored(pool, ring(settings), Tokens()),
         )
     )
 
 
 def services(
-    settings: Settings, pool: Pool, reasons: Callable[[], Awaitable[list[str]]]
+    settings: Settings,
+    pool: Pool,
+    prober: Client,
+    reasons: Callable[[], Awaitable[list[str]]],
 ) -> Services:
     """What the API stands on."""
     return Services(
         pool=pool,
+        ring=ring(settings),
+        prober=prober,
+        allowed_networks=settings.outbound__allowed_networks,
         control_tokens=settings.control_token,
         max_body_bytes=settings.http__max_body_bytes,
         catalogue=load(built_in()).catalogue(),
         insecure_signed_urls=settings.webhooks__allow_insecure_signed_urls,
         reasons=reasons,
     )
+
+
+def ring(settings: Settings) -> Ring:
+    """The keys of what is kept secret."""
+    return Ring(settings.secrets__keys)
 
 
 def windows(settings: Settings) -> Windows:
@@ -59,6 +75,12 @@ def client(settings: Settings) -> Client:
         rest=timedelta(seconds=settings.workflows__outbound__breaker_open_seconds),
     )
     return Client(Rules(settings.outbound__allowed_networks, tries(settings), rule))
+
+
+def prober(settings: Settings) -> Client:
+    """The client of the API: it tries a connector once, for somebody who waits and looks."""
+    once = replace(tries(settings), retries=0)
+    return Client(Rules(settings.outbound__allowed_networks, once, BreakerRule(failures=0)))
 
 
 def tries(settings: Settings) -> Tries:

@@ -12,9 +12,11 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from procession.app.server import Address, listening
+from procession.queue import first_key
 from procession.queue.migrate import unusable
 from procession.queue.outage import OUTAGES
 from procession.queue.pool import Pool
+from procession.queue.sealing import Ring
 
 log = logging.getLogger(__name__)
 
@@ -54,3 +56,24 @@ async def of_database(pool: Pool) -> list[str]:
             return ["schema"] if await unusable(conn) else []
     except (TimeoutError, *OUTAGES):
         return ["database"]
+
+
+class Keys:
+    """Whether a worker can read what the API seals."""
+
+    def __init__(self, ring: Ring) -> None:
+        self._ring = ring
+        self._lacks = False
+
+    async def reasons(self, pool: Pool) -> list[str]:
+        """`secrets` while it lacks the API's first key; logged when that begins."""
+        try:
+            async with asyncio.timeout(PATIENCE), pool.connection(PATIENCE) as conn:
+                digest = await first_key.noted(conn)
+        except (TimeoutError, *OUTAGES):
+            return ["database"]
+        lacks = digest is not None and not self._ring.holds(digest)
+        if lacks and not self._lacks:
+            log.error("SECRETS__KEYS lacks the key that the API seals with, its first one")
+        self._lacks = lacks
+        return ["secrets"] if lacks else []

@@ -41,6 +41,8 @@ def _row(field: FieldInfo) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "none, required"
+    if field.alias == "SECRETS__KEYS":
+        return "none, required but by migrate"
     if field.alias == "PORT":
         return "8000, of a worker 8001"
     if isinstance(field.default, bool):

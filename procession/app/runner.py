@@ -20,6 +20,7 @@ from procession.queue.leases import SELF_STOP, Held
 from procession.queue.manager import Work
 from procession.queue.pool import Database, Pool
 from procession.queue.record import Recorder
+from procession.queue.sealing import NO_KEYS, Ring
 from procession.queue.sweep import Windows
 from procession.queue.types import Happened, Passed, Recorded, Tell, nobody
 from procession.queue.workers import Worker
@@ -44,6 +45,7 @@ class Options:
     windows: Windows = field(default_factory=Windows)
     max_depth: int = 10  # of runs that an action's writes may queue
     console_url: str | None = None
+    ring: Ring = NO_KEYS
     wait: bool = True  # for more, once there is nothing due
 
 
@@ -92,6 +94,7 @@ class Runner:
             recorder=self._recorder,
             max_depth=options.max_depth,
             console_url=options.console_url,
+            ring=options.ring,
         )
         self._held = held
         self._keeper = Keeper(database=options.database, worker=row, held=held, tell=self._heard)

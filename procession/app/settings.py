@@ -32,7 +32,7 @@ from procession.app.spellings import (
 )
 from procession.queue.pool import Database
 
-Process = Literal["api", "worker", "migrate", "up"]
+Process = Literal["api", "worker", "migrate", "rekey", "up"]
 
 
 class Settings(BaseSettings):
@@ -89,7 +89,8 @@ class Settings(BaseSettings):
     secrets__keys: Keys = Field(
         {},
         repr=False,
-        description="keys of stored credentials; checked, though this release encrypts none yet",
+        description="keys of what is kept secret: the first one encrypts, all of them decrypt; "
+        "the same in API and workers",
     )
 
     workflows__runner_enabled: Boolean = Field(

@@ -12,7 +12,7 @@ from datetime import timedelta
 from procrastinate.app import WorkerOptions
 
 from procession.app import compose, health
-from procession.app.health import Health, serve_health
+from procession.app.health import Health, Keys, serve_health
 from procession.app.runner import MOST, Options, Runner
 from procession.app.settings import Settings
 from procession.app.signals import at_once, on_stop
@@ -51,6 +51,7 @@ def options_of(settings: Settings) -> Options:
         limit=timedelta(seconds=settings.workflows__lease_seconds),
         chore_limit=timedelta(seconds=settings.jobs__lease_seconds),
         windows=compose.windows(settings),
+        ring=compose.ring(settings),
         max_depth=settings.workflows__max_depth,
         console_url=settings.app__console_url or None,
     )
@@ -59,12 +60,13 @@ def options_of(settings: Settings) -> Options:
 async def run_worker(settings: Settings, options: Options, pool: Pool, stop: asyncio.Event) -> None:
     """Work and answer for it until asked to stop."""
     async with compose.client(settings) as client:
-        runner = make_runner(settings, options, pool, client)
+        runner, keys = make_runner(settings, options, pool, client), Keys(compose.ring(settings))
 
         async def reasons() -> list[str]:
             if stop.is_set():
                 return ["stopping"]
-            return [*await health.of_database(pool), *runner.reasons()]
+            found = [*await health.of_database(pool), *runner.reasons()]
+            return found if "database" in found else [*found, *await keys.reasons(pool)]
 
         async with serve_health(settings.host, settings.port_of("worker"), Health(reasons)):
             await runner.run(stop)
@@ -72,7 +74,7 @@ async def run_worker(settings: Settings, options: Options, pool: Pool, stop: asy
 
 def make_runner(settings: Settings, options: Options, pool: Pool, client: Client) -> Runner:
     """A worker of the actions that are installed here."""
-    return Runner(pool, options, compose.registry(settings), client)
+    return Runner(pool, options, compose.registry(settings, pool), client)
 
 
 class _Plain:

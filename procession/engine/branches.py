@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Never, cast
 
 from procession.engine.workflow import ActionDefinition
 
 MOST_CHILDREN = 20
 CONDITIONAL = "Conditional"
+REQUEST = "Request"  # an action, and its parameter
 BRANCHES = ("ThenActions", "ElseActions")
 DEEPEST = 5  # of Conditionals within each other, the outermost counted
 
@@ -59,3 +61,16 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _constant(name: str) -> Never:
     raise BranchError(f"holds {name}, which is no JSON")
+
+
+def requests_in(type_: str, parameters: Mapping[str, str]) -> frozenset[str]:
+    """The stored requests that an action sends, itself or by its children at any depth."""
+    if type_ == REQUEST:
+        return frozenset({parameters.get(REQUEST, "").strip()})
+    found = frozenset[str]()
+    if type_ == CONDITIONAL:
+        with suppress(BranchError):
+            for name in BRANCHES:
+                for child in children_of(parameters.get(name, "")):
+                    found |= requests_in(child.type, child.parameters)
+    return found

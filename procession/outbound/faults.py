@@ -22,6 +22,7 @@ class Fault(Exception):  # noqa: N818  it happened to a call; whether that is an
         super().__init__(host)
         self.host = host
         self.tries = 1
+        self.status: int | None = None  # of an answer whose body was needed and did not come
 
     @property
     def kind(self) -> str:

@@ -121,6 +121,15 @@ def literal(host: str) -> Address | None:
         return None
 
 
+def is_allowed_host(host: str, allowed: Iterable[Network]) -> bool:
+    """Whether the operator has allowed what this host spells; of names, only this machine's own."""
+    address = literal("127.0.0.1" if host == "localhost" else host)
+    if address is None:
+        return False
+    address = unwrapped(address)
+    return any(address in one for one in allowed if one.version == address.version)
+
+
 @dataclass(frozen=True, slots=True)
 class Guard:
     """Judges addresses. Names are judged by all the addresses that they have."""

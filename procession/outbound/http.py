@@ -106,6 +106,9 @@ class Client:
         reply, tries = await self._reply(tenant, method, aim, options)
         try:
             content = await reply.read(options.get("capture", WHOLE), aim.host)
+        except Fault as fault:
+            fault.tries, fault.status = tries, reply.status
+            raise
         finally:
             await reply.aclose()
         return Answer(reply.status, reply.headers, content, tries)

@@ -13,13 +13,18 @@ from procession.actions.base import Event, Kept, Tenant
 from procession.actions.perform import perform
 from procession.actions.registry import Registry
 from procession.engine.access import Actor, ActorKind
+from procession.engine.branches import requests_in
 from procession.engine.document import put
+from procession.engine.workflow import ActionDefinition, Compensate
 from procession.outbound.http import Client
+from procession.queue import requests
 from procession.queue.acting import Acting, Entries, promise
 from procession.queue.leases import Held
 from procession.queue.manager import token_of
+from procession.queue.outage import OUTAGES
 from procession.queue.pool import Pool
 from procession.queue.record import Ended, Recorder
+from procession.queue.sealing import NO_KEYS, Ring
 from procession.queue.start import Cause, Origin
 from procession.queue.types import Claim, current_run
 
@@ -36,6 +41,7 @@ class Performer:
     pool: Pool
     held: Held
     recorder: Recorder
+    ring: Ring = NO_KEYS  # that opens the credentials of what is performed
     max_depth: int = 10  # of the runs that an action's writes may queue
     console_url: str | None = None
 
@@ -54,7 +60,7 @@ async def attempt(context: JobContext) -> None:
         claim = await promised(performer, claim, acting)
         performed = await perform(
             performer.registry,
-            replace(to_perform(claim), console_url=performer.console_url),
+            replace(to_perform(claim), console_url=performer.console_url, ring=performer.ring),
             client=performer.client,
             limit=performer.limit,
             kept=kept,
@@ -73,11 +79,29 @@ async def attempt(context: JobContext) -> None:
 async def promised(performer: Performer, claim: Claim, acting: Acting) -> Claim:
     """The claim with the promise of its action to be repeatable, which others can read as well."""
     action = to_perform(claim).action
-    if claim.action.repeatable or not performer.registry.repeatable(action.type, action.parameters):
+    if claim.action.repeatable:
+        return claim
+    safe = await safe_requests(performer.pool, claim.tenant.slug, action)
+    if not performer.registry.repeatable(action.type, action.parameters, safe):
         return claim
     await promise(performer.pool, acting, claim.ordinal, undo=claim.undo)
     kept = changed(claim.action, repeatable=True)
     return replace(claim, run=put(claim.run, claim.ordinal, kept, undo=claim.undo))
+
+
+async def safe_requests(
+    pool: Pool, tenant: str, action: ActionDefinition | Compensate
+) -> frozenset[str]:
+    """Of the stored requests that the action sends, those that may be sent again."""
+    named = requests_in(action.type, action.parameters)
+    if not named:
+        return named
+    try:
+        async with pool.connection() as conn:
+            found = await requests.find(conn, tenant, named)
+    except OUTAGES:
+        return frozenset()
+    return frozenset(slug for slug, one in found.items() if one.is_repeatable)
 
 
 def acting_of(claim: Claim, max_depth: int) -> Acting:

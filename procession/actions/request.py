@@ -1,0 +1,200 @@
+"""Sending a stored request through its connector.
+
+The workflow names the request and nothing else: where it goes, what lets in and when an answer is
+a good one are kept apart from it, and are those of the moment. Every secret that a call used is
+taken out of what is kept of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from procession.actions.base import Action, Context, Parameter
+from procession.actions.logged import Call, delivery_id, on_record
+from procession.actions.request_message import Message, UnfitError, message_of, without
+from procession.actions.unanswered import unanswered
+from procession.actions.webhook import outcome_of
+from procession.engine.branches import REQUEST
+from procession.engine.json_path import holds
+from procession.engine.masking import mask
+from procession.engine.outcome import Failed, Outcome, Succeeded, Unknown
+from procession.engine.request_definition import RequestDefinition, Success
+from procession.outbound.access import Access, Link, MissingSecretError, OutsideError
+from procession.outbound.answer import Answer
+from procession.outbound.capture import EXCERPT, Capture
+from procession.outbound.faults import AnswerTooLarge, Fault
+from procession.outbound.oauth import GrantError, Tokens
+from procession.outbound.retry import IN_DOUBT
+from procession.queue import requests
+from procession.queue.connectors import Kept
+from procession.queue.outage import FAULTS
+from procession.queue.pool import Pool
+from procession.queue.requests import Found
+from procession.queue.sealing import Ring, UnreadableError
+
+JUDGED = Capture(262_144, 262_144, whole=True)  # of a body that says whether it went well
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where the requests and their secrets are, for those who send them."""
+
+    pool: Pool
+    ring: Ring
+    tokens: Tokens
+
+    async def find(self, tenant: str, slug: str) -> Found | None:
+        async with self.pool.connection() as conn:
+            return (await requests.find(conn, tenant, [slug])).get(slug)
+
+    def sending(self, context: Context, slug: str, found: Found | None) -> "Sending":
+        """What an attempt is to send; raises UnfitError."""
+        if found is None:
+            raise UnfitError(f"There is no request {slug}.")
+        connector = found.connector
+        if not connector.connector.enabled:
+            raise UnfitError(f"The connector {connector.slug} is switched off.")
+        try:
+            link = link_of(connector, self.ring)
+            message = message_of(found.request, link.connector, context)
+            url = link.url(message.path)
+        except UnreadableError:
+            what = f"A secret of the connector {connector.slug}"
+            raise UnfitError(
+                f"{what} cannot be read by any key of this worker: enter it again."
+            ) from None
+        except OutsideError:
+            raise UnfitError("The path leads away from the connector.") from None
+        return Sending(context, found, message, url, Access(link, context.http, self.tokens))
+
+
+def link_of(kept: Kept, ring: Ring) -> Link:
+    """The way to a stored connector; raises UnreadableError. A change of it forgets its tokens."""
+    return Link((kept.tenant, kept.slug, kept.updated_at), kept.connector, kept.opened(ring))
+
+
+class Request(Action):
+    """Send a stored request through its connector."""
+
+    parameters = (
+        Parameter(
+            REQUEST,
+            required=True,
+            description="The slug of a stored request",
+            example="book-invoice",
+        ),
+    )
+
+    def __init__(self, stored: Stored | None = None) -> None:
+        self._stored = stored
+
+    def repeatable(self, parameters: Mapping[str, str]) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  a method may stand for it
+        """Nothing by itself: the stored request says it."""
+        return False
+
+    @override
+    async def perform(self, context: Context, parameters: Mapping[str, str]) -> Outcome:
+        assert self._stored is not None, "whoever performs it gives it"
+        slug = parameters.get(REQUEST, "").strip()
+        try:
+            found = await self._stored.find(context.tenant.slug, slug)
+            sending = self._stored.sending(context, slug, found)
+        except FAULTS:
+            return Failed("The stored request cannot be read now.", retryable=True)
+        except UnfitError as error:
+            return Failed(str(error))
+        outcome = await sending.outcome()
+        if isinstance(outcome, Failed):
+            error = mask(outcome.error, sending.access.secrets)
+            return Failed(error, outcome.retryable, outcome.response_status)
+        return outcome
+
+
+@dataclass(slots=True)
+class Sending:
+    """One attempt, once all that it sends is known."""
+
+    context: Context
+    found: Found
+    message: Message
+    url: str
+    access: Access
+    call: Call | None = None
+
+    async def outcome(self) -> Outcome:
+        try:
+            answer = await self._send()
+        except MissingSecretError as error:
+            return Failed(str(error))
+        except GrantError as error:
+            return Failed(str(error), retryable=not error.final)
+        except Fault as fault:
+            return self._without_answer(fault)
+        return judged(self.found.request, answer)
+
+    async def _send(self) -> Answer:
+        """The answer, with its row for the log: of the sending that was the last."""
+        return await self.access.send(self._once)
+
+    async def _once(self, way_in: Mapping[str, str]) -> Answer:
+        request, message = self.found.request, self.message
+        headers = without(message.headers, way_in) | dict(way_in)
+        first = self.call
+        self.call = call = Call(
+            delivery_id=delivery_id(self.context.idempotency_key),
+            method=request.method,
+            url=self.url,
+            headers=dict(headers),
+            secrets=tuple(self.access.secrets),
+            connector_slug=self.found.connector.slug,
+            request_slug=self.found.slug,
+        )
+        if first is not None:  # refused with a token that was too old: one row tells of both
+            call.began, call.tries = first.began, first.tries
+            self.context.kept.deliveries.pop()
+        with on_record(self.context.kept, call):
+            answer = call.answer = await self.context.http.request(
+                request.method,
+                self.url,
+                headers=headers,
+                each_try=lambda: call.tried({}),
+                content=message.content,
+                capture=JUDGED if request.success is Success.PATH_ABSENT else EXCERPT,
+                resend=self.found.is_repeatable,
+            )
+            call.error = judged(request, answer).error
+        return answer
+
+    def _without_answer(self, fault: Fault) -> Outcome:
+        status = fault.status
+        if status is not None and not is_good(status):
+            return outcome_of(status)
+        if isinstance(fault, AnswerTooLarge):
+            reason = "The answer is too long to look for what it must not hold."
+            return Failed(reason, response_status=status)
+        if isinstance(fault, IN_DOUBT) and not self.found.is_repeatable:
+            return Unknown(fault.kind, status)
+        failed = unanswered(fault)
+        return Failed(failed.error, failed.retryable, status)
+
+
+def is_good(status: int) -> bool:
+    return 200 <= status < 300  # noqa: PLR2004
+
+
+def judged(request: RequestDefinition, answer: Answer) -> Outcome:
+    """What an answer means by the request's own rule."""
+    status = answer.status_code
+    if request.success is Success.ANY:
+        return Succeeded(response_status=status)
+    if request.success is Success.TWO_HUNDRED or not is_good(status):
+        return outcome_of(status)
+    path = request.success_json_path or ""
+    try:
+        is_there = holds(answer.json(), path)
+    except (ValueError, RecursionError):
+        return Failed("The answer is no JSON.", retryable=True, response_status=status)
+    if is_there:
+        return Failed(f"The answer holds {path}.", retryable=True, response_status=status)
+    return Succeeded(response_status=status)
