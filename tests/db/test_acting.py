@@ -270,16 +270,19 @@ async def test_actions_that_write_one_entry_take_turns_and_spend_no_attempt(
 ):
     await (await make(update("{{id}} {{updatedAt}}"))).queue(3)
     short = replace(database, statement_timeout=statement_timeout)
-    async with opened(database, 1) as (other,), make_pool(short) as pool:
-        async with worked.working(pool, concurrency=3):
-            async with other.transaction():
-                await other.execute("select from entry for no key update")
-                await blocked(conn, 3)
-                # no run is held meanwhile, so that leases are renewed and commands go on
-                await other.execute("select from run for no key update nowait")
-                if statement_timeout == 1:
-                    await other.execute("set local statement_timeout = 0; select pg_sleep(1.3)")
-            await worked.heard.wait(Recorded, 3)
+    async with (
+        opened(database, 1) as (other,),
+        make_pool(short) as pool,
+        worked.working(pool, concurrency=3),
+    ):
+        async with other.transaction():
+            await other.execute("select from entry for no key update")
+            await blocked(conn, 3)
+            # no run is held meanwhile, so that leases are renewed and commands go on
+            await other.execute("select from run for no key update nowait")
+            if statement_timeout == 1:
+                await other.execute("set local statement_timeout = 0; select pg_sleep(1.3)")
+        await worked.heard.wait(Recorded, 3)
 
     assert await rows(conn, "select distinct status from run") == [("Succeeded",)]
     assert await rows(conn, "select distinct number, outcome from attempt") == [(1, "Succeeded")]
