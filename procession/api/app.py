@@ -11,12 +11,14 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from procession.api import (
     audit,
     catalogue,
+    connectors,
     content_types,
     deliveries,
     entries,
     health,
     keys,
     me,
+    requests,
     roles,
     run_commands,
     runs,
@@ -36,6 +38,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     tenants.router,
     content_types.router,
     entries.router,
+    connectors.router,
+    requests.router,
     catalogue.router,  # before the paths that hold an id
     workflows.router,
     runs.router,

@@ -26,6 +26,7 @@ class Capture:
 
 
 EXCERPT = Capture(65_536, 4_096)
+NOTHING = Capture(0, 0)
 WHOLE = Capture(8_388_608, 8_388_608, whole=True)
 
 
@@ -69,6 +70,8 @@ async def read(
     chunks: AsyncIterator[bytes], host: str, capture: Capture, encoding: str = ""
 ) -> bytes:
     """As much of the body as the capture takes; a fault only where all of it is needed."""
+    if not capture.wire:
+        return b""
     body = Body(capture, encoding)
     try:
         async with asyncio.timeout(SECONDS):
