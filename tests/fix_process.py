@@ -1,6 +1,7 @@
 """The commands as processes: started, watched line by line, stopped or killed."""
 
 import asyncio
+import base64
 import contextlib
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 from procession.app.environment import PREFIXES
 from procession.app.local import serve
 
+KEYS = f"tests:{base64.b64encode(bytes(range(32))).decode()}"  # the ring of fix_api
 COMMANDS = Path(sys.executable).parent
 OURS = (*PREFIXES, "DATABASE_URL", "CONTROL_TOKEN", "HOST", "PORT", "SHUTDOWN", "PROCRASTINATE_")
 

@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from fix_process import KEYS
+
 PLAIN = ("procrastinate", "--app", "procession.app.worker.jobs", "worker")
 OURS = ("procession", "worker")
 
@@ -47,8 +49,7 @@ def work(command, database):
             HOST="127.0.0.1",
             PORT=await free_port(),
             LOG__FORMAT="text",
-            OUTBOUND__ALLOWED_NETWORKS="127.0.0.0/8",
-            **variables,
+            **{"OUTBOUND__ALLOWED_NETWORKS": "127.0.0.0/8", "SECRETS__KEYS": KEYS, **variables},
         )
         await process.until("Listening on")
         return process

@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     command("worker", "procession.app.worker:main", "Perform what is due.")
     command("migrate", "procession.app.commands:migrate", "Bring the schema up to this release.")
     _key(command("key", "procession.app.commands:create_key", "Give out a key to the API."))
+    command("rekey", "procession.app.commands:rekey", "Write all secrets under the first key.")
     command("version", "procession.app.cli:say_version", "Print the release.")
     return top
 

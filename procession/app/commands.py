@@ -3,10 +3,13 @@
 import argparse
 import asyncio
 
+from procession.actions.load import built_in, load
+from procession.app import compose
 from procession.app.refusal import RefusalError
 from procession.app.settings import Settings
 from procession.app.start import arrive, arrive_and_check, begin, refusing, run
 from procession.engine.access import Actor, ActorKind
+from procession.engine.credentials import declared
 from procession.engine.errors import ValidationFailedError
 from procession.queue import keys
 from procession.queue import migrate as migrations
@@ -14,6 +17,7 @@ from procession.queue.access import knows_tenant
 from procession.queue.audit import By
 from procession.queue.keys import NewKey
 from procession.queue.pool import make_pool
+from procession.queue.rekey import Rekey, Rekeyed
 
 LONGEST_NAME = 200
 PATIENCE = 60.0  # seconds to wait for Postgres: somebody waits for this command to end
@@ -48,3 +52,21 @@ async def _created(settings: Settings, tenant: str, new: NewKey) -> str:
         except ValidationFailedError:
             raise RefusalError(f"There is no role {new.role} in the tenant {tenant}.") from None
     return created.secret
+
+
+@refusing()
+def rekey(_: argparse.Namespace) -> None:
+    """Write every stored secret again under the first key, and say what that took."""
+    found = run(_rekeyed(begin("rekey")))
+    print(f"Rewrote {found.renewed} secrets; {found.current} were under the first key already.")  # noqa: T201
+    told = [f"No key opens it, enter it again: {one}" for one in found.unreadable]
+    told += [f"Written by a newer release, whose rekey it needs: {one}" for one in found.left]
+    if told:
+        raise RefusalError("\n".join([f"{len(told)} could not be rewritten.", *told]))
+
+
+async def _rekeyed(settings: Settings) -> Rekeyed:
+    await arrive_and_check(settings.database, asyncio.Event(), PATIENCE)
+    catalogue = load(built_in()).catalogue()
+    async with make_pool(settings.database) as pool, pool.connection() as conn:
+        return await Rekey(compose.ring(settings), declared(catalogue)).run(conn)

@@ -85,7 +85,8 @@ class Ring:
 
     def renewed(self, text: str, place: Place) -> str:
         """The same secret, sealed by the first key; raises UnreadableError."""
-        return text if self.is_current(text) else self.seal(self.open(text, place), place)
+        secret = self.open(text, place)
+        return text if self.is_current(text) else self.seal(secret, place)
 
     def resealed(self, secret: str, stored: str | None, place: Place) -> str:
         """The secret as it is to be kept, where this is stored: the same one is left as it is."""
