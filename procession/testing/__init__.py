@@ -1,0 +1,22 @@
+"""Trying a workflow, or an action of your own, without a database and without waiting.
+
+A `Rehearsal` takes the workflow as the API takes it and performs its run in memory, by the same
+rules: order, back-off, halts, captures, undos. The clock is moved, not waited for.
+"""
+
+from procession.testing.calls import Answers, Sent, answer
+from procession.testing.memory import Memory
+from procession.testing.rehearsal import NotFiredError, RefusedError, Rehearsal, Tried
+from procession.testing.scripts import Script
+
+__all__ = [
+    "Answers",
+    "Memory",
+    "NotFiredError",
+    "RefusedError",
+    "Rehearsal",
+    "Script",
+    "Sent",
+    "Tried",
+    "answer",
+]
