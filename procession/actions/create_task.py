@@ -8,7 +8,7 @@ from procession.actions.base import Action, Context, Decide, Parameter
 from procession.engine.change import Change, Key, Making, changed
 from procession.engine.content_type import ContentType
 from procession.engine.entry import Entry
-from procession.engine.field_text import value_of
+from procession.engine.field_text import MisfitError, value_of
 from procession.engine.names import is_name
 from procession.engine.outcome import Failed, Outcome
 
@@ -77,7 +77,7 @@ def _task(key: Key, status: str, texts: Mapping[str, str]) -> Decide:
         for name, text in texts.items():
             try:
                 data[name] = value_of(made.content_type, name, text)
-            except ValueError:
+            except MisfitError:
                 return Failed(f"The value does not fit the field {name}.")
         return changed(None, key, Change(data=data, status=wanted), made)
 

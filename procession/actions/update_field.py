@@ -7,7 +7,7 @@ from typing_extensions import override
 from procession.actions.base import Action, Context, Decide, Parameter
 from procession.engine.change import Change, Key, Making, changed
 from procession.engine.entry import Entry
-from procession.engine.field_text import value_of
+from procession.engine.field_text import MisfitError, value_of
 from procession.engine.names import is_entry_id, is_name
 from procession.engine.outcome import Failed, Outcome
 
@@ -81,7 +81,7 @@ def _to(key: Key, field: str, value: str, *, own: bool) -> Decide:
         name = field.removeprefix(DATA)
         try:
             data = {**entry.data, name: value_of(made.content_type, name, value)}
-        except ValueError:
+        except MisfitError:
             return Failed(f"The value does not fit the field {name}.")
         return changed(entry, key, Change(data=data), made)
 

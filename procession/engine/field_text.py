@@ -1,6 +1,6 @@
 """A text as the value of a field: what an action writes comes as text, and becomes what fits.
 
-Blank is null, except for text. What does not fit raises ValueError.
+Blank is null, except for text. What does not fit raises MisfitError.
 """
 
 import json
@@ -21,16 +21,26 @@ _NUMBER = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?", re.ASCII
 _WHOLE = re.compile(r"-?\d{1,30}", re.ASCII)
 
 
+class MisfitError(Exception):
+    """The text is no value of the field."""
+
+
 def value_of(content_type: ContentType, name: str, text: str) -> object:
     """The value that the field takes for this text; a field that is not declared holds text."""
     field = content_type.fields.get(name, Field())
-    if field.type is Kind.TEXT:
-        value: object = text
-    else:
-        value = _READ[field.type](text.strip()) if text.strip() else None
+    try:
+        value = _read(field, text)
+    except (ValueError, RecursionError):
+        raise MisfitError from None
     if not fits(field, value) or not _is_storable(value):
-        raise ValueError(name)
+        raise MisfitError
     return value
+
+
+def _read(field: Field, text: str) -> object:
+    if field.type is Kind.TEXT:
+        return text
+    return _READ[field.type](text.strip()) if text.strip() else None
 
 
 def _number(text: str) -> object:
@@ -64,12 +74,9 @@ def _money(text: str) -> object:
 
 
 def _json(text: str) -> object:
-    try:
-        read: object = json.loads(
-            text, object_pairs_hook=_once, parse_constant=_refuse, parse_float=_finite
-        )
-    except RecursionError:
-        raise ValueError(text) from None
+    read: object = json.loads(
+        text, object_pairs_hook=_once, parse_constant=_refuse, parse_float=_finite
+    )
     return read
 
 
