@@ -1,8 +1,9 @@
 """What the application stands on, as the process that serves it made it."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
+from math import inf
 from typing import cast
 
 from fastapi import Request
@@ -39,6 +40,9 @@ class Services:
     max_body_bytes: int = 1_048_576
     retention: Retention = Retention()
     catalogue: Catalogue = NO_TYPES  # the action types that this process knows
+    # what a call of a type may take, and all calls of an attempt
+    longest: Mapping[str, float] = field(default_factory=dict[str, float])
+    most_seconds: float = inf
     insecure_signed_urls: bool = False  # whether a webhook over http may have a secret
     prober: Client | None = None  # what connectors are tried by
     allowed_networks: tuple[Network, ...] = ()  # where http is let to as well

@@ -16,7 +16,7 @@ from procession.engine.errors import Concern, Fault, ValidationFailedError
 from procession.engine.findings import Surroundings
 from procession.engine.validation import capped, check_definition
 from procession.engine.workflow import Definition, OnFailure
-from procession.queue import workflows
+from procession.queue import requests, workflows
 from procession.queue.sealing import Ring
 from procession.queue.workflow_changes import Draft
 from procession.queue.workflow_secrets import Sealer
@@ -64,7 +64,14 @@ class EnabledBody(Received):
 async def _surroundings(request: Request, conn: Database, tenant: Tenant) -> Surroundings:
     services = services_of(request)
     declared = await workflows.declared(conn, tenant)
-    return Surroundings(services.catalogue, declared, services.insecure_signed_urls)
+    return Surroundings(
+        services.catalogue,
+        declared,
+        services.insecure_signed_urls,
+        requests=await requests.slugs(conn, tenant),
+        longest=services.longest,
+        most_seconds=services.most_seconds,
+    )
 
 
 Around = Annotated[Surroundings, Depends(_surroundings)]

@@ -34,12 +34,12 @@ class Budget:
 def broken_budgets(settings: Settings) -> list[str]:
     """What takes longer than the shorter lease allows."""
     lease, seconds = shorter_lease(settings)
-    allowed = _allowed(settings)
+    most = allowed(settings)
     return [
-        f"{lease}={seconds}: 80 % of it ({allowed:g} s) must hold {one.what}, which may take "
+        f"{lease}={seconds}: 80 % of it ({most:g} s) must hold {one.what}, which may take "
         f"{one.sum}{one.seconds:g} s, most of it by {one.largest}"
         for one in _budgets(settings)
-        if one.seconds > allowed
+        if one.seconds > most
     ]
 
 
@@ -53,7 +53,8 @@ def shorter_lease(settings: Settings) -> tuple[str, int]:
     return name, leases[name]
 
 
-def _allowed(settings: Settings) -> float:
+def allowed(settings: Settings) -> float:
+    """The seconds that the calls of an attempt may take together."""
     return round(SHARE * shorter_lease(settings)[1], 3)
 
 
@@ -67,9 +68,25 @@ def email_retries(settings: Settings) -> int:
     fitting = (
         retries
         for retries in range(most, 0, -1)
-        if bound.seconds * (retries + 1) + delay * retries <= _allowed(settings)
+        if bound.seconds * (retries + 1) + delay * retries <= allowed(settings)
     )
     return next(fitting, 0)
+
+
+def longest_calls(settings: Settings) -> dict[str, float]:
+    """The seconds that one action may take, by its type; those that call nobody are left out."""
+    slowest = _slowest_action(settings).seconds
+    call = slowest / 2 - GRANT
+    each = dict.fromkeys(("Webhook", "Sms", "RevalidateCache"), call)
+    return {**each, "Request": slowest, "Email": _longest_email(settings)}
+
+
+def _longest_email(settings: Settings) -> float:
+    if limit := settings.workflows__outbound__email_send_timeout_seconds:
+        return limit
+    retries, bound = email_retries(settings), _not_sent(settings)
+    delay = settings.workflows__outbound__max_delay_seconds
+    return 0 if bound is None else bound.seconds * (retries + 1) + delay * retries
 
 
 def _budgets(settings: Settings) -> list[Budget]:

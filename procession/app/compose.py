@@ -9,6 +9,7 @@ from procession.actions.registry import Registry
 from procession.actions.request import Stored
 from procession.api.services import Services
 from procession.app import providers
+from procession.app.budgets import allowed, longest_calls
 from procession.app.settings import Settings
 from procession.outbound.breaker import BreakerRule
 from procession.outbound.http import Client, Rules
@@ -47,6 +48,8 @@ def services(
         control_tokens=settings.control_token,
         max_body_bytes=settings.http__max_body_bytes,
         catalogue=load(built_in()).catalogue(),
+        longest=longest_calls(settings),
+        most_seconds=allowed(settings),
         insecure_signed_urls=settings.webhooks__allow_insecure_signed_urls,
         reasons=reasons,
     )

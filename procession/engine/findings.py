@@ -6,6 +6,7 @@ Null is the same as left out.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import cast
 
 from procession.engine.catalogue import Catalogue
@@ -20,6 +21,10 @@ class Surroundings:
     catalogue: Catalogue
     content_types: Mapping[str, ContentType]
     insecure_signed_urls: bool = False
+    requests: frozenset[str] | None = None  # the stored ones; None where nobody has looked
+    # what the slowest call of an action may take by its type, and all of an attempt's together
+    longest: Mapping[str, float] = field(default_factory=dict[str, float])
+    most_seconds: float = inf
     kept: frozenset[str] = frozenset()  # places that hold what is stored: checked when it was sent
 
 

@@ -12,6 +12,7 @@ from procession.engine.entry import CREATED, DELETED, TRANSITION, UNPUBLISHED, U
 from procession.engine.errors import Concern, Fault
 from procession.engine.findings import Findings, Surroundings
 from procession.engine.names import NAME_RULE, is_name
+from procession.engine.reach_checks import warn_of_reach
 from procession.engine.template_checks import warn_of_templates
 from procession.engine.workflow import Definition
 
@@ -59,6 +60,7 @@ def check_definition(body: object, around: Surroundings) -> Checked:
         ),
     )
     warn_of_templates(definition, around, found)
+    warn_of_reach(definition, around, found)
     if root.get("executor") is not None:
         found.refuse("executor", "must be null: there is no executor but the built-in worker")
     enabled = root.get("enabled")

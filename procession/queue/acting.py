@@ -110,7 +110,9 @@ MARK = """
 """
 
 
-async def write_once(conn: Connection, acting: Acting, marker: str, key: Key, decide: Decide) -> Outcome:
+async def write_once(
+    conn: Connection, acting: Acting, marker: str, key: Key, decide: Decide
+) -> Outcome:
     """Write what is decided, or find that it was; raises GoneError when the lease is lost."""
     named = {"tenant": acting.tenant, "run_id": acting.run_id, "key": marker}
     async with conn.transaction():

@@ -1,0 +1,92 @@
+"""Warning of what a workflow names that is not there, and of branches that take too long."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from procession.engine.branches import BRANCHES, CONDITIONAL, REQUEST, BranchError, children_of
+from procession.engine.findings import Findings, Surroundings
+from procession.engine.workflow import Definition
+
+TASK = "Task"  # the content type that CreateTask makes when none is named
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """An action, a compensation or a child, and where it stands."""
+
+    path: str
+    type: str
+    parameters: Mapping[str, str]
+
+
+def warn_of_reach(definition: Definition, around: Surroundings, found: Findings) -> None:
+    """What an attempt would meet, told while the author still looks."""
+    for ordinal, action in enumerate(definition.actions):
+        path = f"actions[{ordinal}]"
+        steps = [_Step(path, action.type, action.parameters)]
+        if undo := action.compensate:
+            steps.append(_Step(f"{path}.compensate", undo.type, undo.parameters))
+        for top in steps:
+            for step in _all(top):
+                _warn_of_absent(step, around, found)
+            _warn_of_length(top, around, found)
+
+
+def _all(step: _Step) -> Iterator[_Step]:
+    yield step
+    for branch in BRANCHES:
+        for child in _children(step, branch):
+            yield from _all(child)
+
+
+def _children(step: _Step, branch: str) -> list[_Step]:
+    """The children of a branch; none where it has faults, which are told elsewhere."""
+    if step.type != CONDITIONAL:
+        return []
+    try:
+        children = children_of(step.parameters.get(branch, ""))
+    except BranchError:
+        return []
+    path = f"{step.path}.parameters.{branch}"
+    return [
+        _Step(f"{path}[{index}]", one.type, one.parameters) for index, one in enumerate(children)
+    ]
+
+
+def _warn_of_absent(step: _Step, around: Surroundings, found: Findings) -> None:
+    """A name that is written out can be looked up; one that has a placeholder cannot."""
+    match step.type:
+        case "CreateTask":
+            name, default = "ContentType", TASK
+        case "UpdateField":
+            name, default = "TargetContentType", ""
+        case "Request":
+            name, default = REQUEST, ""
+        case _:
+            return
+    wanted = step.parameters.get(name, "").strip() or default
+    is_request = step.type == REQUEST
+    known = around.requests if is_request else around.content_types
+    if not wanted or known is None or wanted in known or ("{{" in wanted and not is_request):
+        return
+    what = "request" if is_request else "content type"
+    found.warn(f"{step.path}.parameters.{name}", f"there is no {what} {wanted}")
+
+
+def _warn_of_length(step: _Step, around: Surroundings, found: Findings) -> None:
+    """The children of a branch share the time of one attempt."""
+    for branch in BRANCHES:
+        longest = sum(_longest(one, around) for one in _children(step, branch))
+        if longest > around.most_seconds:
+            found.warn(
+                f"{step.path}.parameters.{branch}",
+                f"may take {longest:g} s in all, of {around.most_seconds:g} s that an attempt has"
+                " for its calls",
+            )
+
+
+def _longest(step: _Step, around: Surroundings) -> float:
+    if step.type == CONDITIONAL:
+        each = (sum(_longest(one, around) for one in _children(step, name)) for name in BRANCHES)
+        return max(each)
+    return around.longest.get(step.type, 0)
