@@ -7,6 +7,7 @@ pytest_plugins = [
     "fix_queue",
     "fix_races",
     "fix_receiver",
+    "fix_relay",
     "fix_runs",
     "fix_worker",
 ]

@@ -31,12 +31,8 @@ class Mailbox:
     def address(self) -> str:
         return f"{self.local}@{self.domain}"
 
-    @property
-    def header(self) -> Address:
-        return Address(self.name, self.local, self.domain)
-
     def __str__(self) -> str:
-        return str(self.header)
+        return str(Address(self.name, self.local, self.domain))
 
 
 def mailbox(text: str) -> Mailbox:
@@ -65,7 +61,7 @@ def _ascii(domain: str) -> str:
 def _shown(name: str) -> str:
     if len(name) > 1 and name[0] == name[-1] == '"':
         name = name[1:-1]
-    if set('<>@"\\') & set(name):
+    if set('<>@"\\') & set(name) or "=?" in name:  # which begins what is encoded
         raise ValueError
     return name
 
