@@ -1,4 +1,5 @@
 import pytest
+from fix_process import KEYS
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +26,8 @@ async def test_a_wrong_setting_stops_every_process_with_status_two(command, line
 
 @pytest.mark.parametrize("line", [PROCESSES[1], *PROCESSES[3:]], ids=" ".join)
 async def test_a_pool_too_small_stops_whatever_works(command, line, database):
-    small = {"DATABASE_URL": database.url, "WORKFLOWS__RUNNER_CONCURRENCY": 20}
+    keys = {"SECRETS__KEYS": KEYS}
+    small = keys | {"DATABASE_URL": database.url, "WORKFLOWS__RUNNER_CONCURRENCY": 20}
 
     process = await command(*line, **small)
 

@@ -12,10 +12,11 @@ KEY = base64.b64encode(bytes(32)).decode()
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    """An environment with nothing of ours but DATABASE_URL."""
+    """An environment with nothing of ours but DATABASE_URL and SECRETS__KEYS."""
     for field in Settings.model_fields.values():
         monkeypatch.delenv(str(field.alias), raising=False)
     monkeypatch.setenv("DATABASE_URL", URL)
+    monkeypatch.setenv("SECRETS__KEYS", f"a:{KEY}")
     return monkeypatch
 
 
@@ -44,6 +45,21 @@ def test_a_database_must_be_named(environment):
     environment.delenv("DATABASE_URL")
 
     assert faults() == ["DATABASE_URL is not set: takes a postgresql:// URL"]
+
+
+@pytest.mark.parametrize("process", ["api", "worker", "rekey", "up"])
+def test_keys_for_what_is_kept_secret_are_demanded(environment, process):
+    environment.delenv("SECRETS__KEYS")
+
+    (fault,) = faults(process)
+
+    assert fault.startswith("SECRETS__KEYS is not set: takes id:key pairs separated by commas")
+
+
+def test_to_migrate_takes_no_keys(environment):
+    environment.delenv("SECRETS__KEYS")
+
+    assert read("migrate").secrets__keys == {}
 
 
 def test_an_empty_value_is_as_if_unset(environment):
