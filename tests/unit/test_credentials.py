@@ -1,10 +1,12 @@
 """What a save makes of credentials: kept where they were, sent again where they would move."""
 
+import json
+
 import pytest
 
-from procession.engine.catalogue import ActionType, Catalogue, Parameter
 from procession.engine.carrying import SEND_AGAIN, carry
-from procession.engine.credentials import shown
+from procession.engine.catalogue import ActionType, Catalogue, Parameter
+from procession.engine.credentials import declared, mapped, places, shown
 from procession.engine.workflow import ActionDefinition, Compensate, Definition
 
 CATALOGUE = Catalogue(
@@ -116,3 +118,111 @@ def test_the_reason_says_what_to_do():
     (fault,) = carry({"actions": [{"type": "Book"}]}, stored, CATALOGUE).faults
 
     assert fault.reason == SEND_AGAIN
+
+
+CONDITIONS = Catalogue(
+    {
+        **CATALOGUE.types,
+        "Conditional": ActionType(
+            parameters=(Parameter("Condition"), Parameter("ThenActions"), Parameter("ElseActions"))
+        ),
+    }
+)
+HOOK = {"type": "Webhook", "parameters": {"Url": URL, "Secret": "whsec_1"}}
+PLAIN = {"type": "Book", "parameters": {"Amount": "1"}}
+IF = {"Condition": "{{status}} == Draft"}
+
+
+def nested(*children):
+    return json.dumps(children, separators=(",", ":"))
+
+
+def conditional(**branches):
+    return ActionDefinition(type="Conditional", parameters={**IF, **branches})
+
+
+def resent(stored, **changes):
+    """What comes of sending back what was told of it, with these changes."""
+    told = shown(stored, CONDITIONS)
+    sent = {"type": "Conditional", "parameters": {**told.parameters, **changes}}
+    made = carry({"actions": [sent]}, defined(stored), CONDITIONS)
+    return made.body["actions"][0]["parameters"], made
+
+
+def test_credentials_of_children_are_named_and_not_told():
+    inner = {"type": "Conditional", "parameters": {**IF, "ThenActions": nested(HOOK)}}
+
+    told = shown(conditional(ThenActions=nested(HOOK, PLAIN, inner)), CONDITIONS)
+
+    first, second, third = json.loads(told.parameters["ThenActions"])
+    assert "whsec_1" not in str(told)
+    assert first == {"type": "Webhook", "parameters": {"Url": URL}, "credentialsSet": ["Secret"]}
+    assert second == {**PLAIN, "credentialsSet": []}
+    (deep,) = json.loads(third["parameters"]["ThenActions"])
+    assert deep["credentialsSet"] == ["Secret"]
+
+
+def test_a_branch_without_credentials_is_told_as_it_was_sent():
+    text = '[ {"type": "Book", "parameters": {"Amount": "1"} } ]'
+
+    assert shown(conditional(ThenActions=text), CONDITIONS).parameters["ThenActions"] == text
+
+
+@pytest.mark.parametrize("text", ["[", "{}", '[{"parameters": {"Pin": 4}}]'])
+def test_a_branch_that_cannot_be_parsed_is_left_out_whole(text):
+    told = shown(conditional(ThenActions=text, ElseActions="[]"), CONDITIONS)
+
+    assert told.parameters == {**IF, "ElseActions": "[]"}
+    assert told.unreadable == ("ThenActions",)
+
+
+def test_an_unchanged_conditional_keeps_the_credentials_of_its_children():
+    stored = conditional(ThenActions=nested(HOOK), ElseActions=nested(HOOK, PLAIN))
+
+    parameters, made = resent(stored)
+
+    assert parameters == stored.parameters
+    assert (made.faults, made.dropped) == ((), ())
+    assert "actions[0].parameters.ElseActions[0].parameters.Secret" in made.kept
+
+
+def test_a_changed_conditional_must_send_them_again():
+    stored = conditional(ThenActions=nested(HOOK))
+
+    _, made = resent(stored, Condition="{{status}} == Published")
+
+    assert [one.name for one in made.faults] == [
+        "actions[0].parameters.ThenActions[0].parameters.Secret"
+    ]
+
+
+def test_a_branch_that_differs_counts_as_it_was_sent():
+    stored = conditional(ThenActions=nested(HOOK))
+    other = {"type": "Webhook", "parameters": {"Url": URL, "Secret": " whsec_2 "}}
+
+    sent, replaced = resent(stored, ThenActions=nested(other))
+    _, emptied = resent(stored, ThenActions=nested(PLAIN))
+
+    assert json.loads(sent["ThenActions"])[0]["parameters"]["Secret"] == "whsec_2"
+    assert (replaced.faults, replaced.dropped) == ((), ())
+    assert emptied.faults == ()
+    assert emptied.dropped == ("actions[0].parameters.ThenActions[0].parameters.Secret",)
+
+
+def test_every_credential_has_a_place_of_its_own():
+    inner = {"type": "Conditional", "parameters": {**IF, "ElseActions": nested(HOOK)}}
+    undo = Compensate(type="Webhook", parameters=STORED)
+    workflow = defined(
+        ActionDefinition(type="Webhook", parameters=STORED, compensate=undo),
+        conditional(ThenActions=nested(PLAIN, inner)),
+    )
+
+    sealed = mapped(workflow, declared(CONDITIONS), lambda place, value: f"{place}={value}")
+
+    assert list(places(workflow, declared(CONDITIONS))) == [
+        "actions[0].compensate.parameters.Secret",
+        "actions[0].parameters.Secret",
+        "actions[1].parameters.ThenActions[1].parameters.ElseActions[0].parameters.Secret",
+    ]
+    assert sealed.actions[0].parameters["Secret"] == "actions[0].parameters.Secret=whsec_1"
+    assert '"Secret":"whsec_1"' not in str(sealed)
