@@ -1,12 +1,20 @@
 """What the documents say is so."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from procession.actions.load import built_in
+from procession.actions.registry import Registry
 from procession.app.reference import renewed
+from procession.engine.content_type import ContentType
+from procession.engine.findings import Surroundings
+from procession.engine.validation import check_definition
 
 ROOT = Path(__file__).parents[2]
 GRACE = 25
@@ -51,6 +59,44 @@ def test_every_page_that_is_linked_is_there(page):
     links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
 
     assert [one for one in links if not ((ROOT / page).parent / one).exists()] == []
+
+
+def test_the_code_of_the_actions_page_is_that_of_the_example():
+    files = "".join(one.read_text() for one in (ROOT / "examples/ledger").rglob("*.[pt][yo]*"))
+    shown = [*blocks("docs/actions.md", "python"), *blocks("docs/actions.md", "toml")]
+
+    assert len(shown) == 3
+    assert [one for one in shown if one not in files] == []
+
+
+def test_the_actions_of_the_actions_page_can_be_saved():
+    types = {name: ContentType() for name in ("Order", "Task")}
+    around = Surroundings(Registry(built_in()).catalogue(), types)
+    body = {
+        "name": "Shown",
+        "triggerContentTypes": ["Order"],
+        "triggerEvents": ["Created"],
+        "actions": [json.loads(one) for one in blocks("docs/actions.md", "json")],
+    }
+
+    assert check_definition(body, around).faults == ()
+    page = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
+    assert [one for one in built_in() if one not in page] == []
+
+
+def test_the_example_passes_its_own_tests():
+    example = ROOT / "examples/ledger"
+    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", example]
+    tried = subprocess.run(
+        [*line, "-c", os.devnull, example / "tests"],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{example}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert tried.returncode == 0, tried.stdout + tried.stderr
+    assert "3 passed" in tried.stdout
 
 
 def test_a_deploy_starts_what_the_procfile_starts_and_lets_it_end():
