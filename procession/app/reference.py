@@ -47,7 +47,7 @@ def _default(field: FieldInfo) -> str:
         return "8000, of a worker 8001"
     if isinstance(field.default, bool):
         return str(field.default).lower()
-    return str(field.default) if field.default else "none"
+    return str(field.default) if field.default or field.default == 0 else "none"
 
 
 if __name__ == "__main__":

@@ -4,10 +4,14 @@ from email import message_from_bytes
 from email.policy import default
 
 import pytest
-from fix_receiver import answers
+import uvloop
+from fix_receiver import LOOPBACK, answers
 from fix_relay import MOMENT, drop, hang, later, reply
 
 from procession.engine.outcome import Failed, Succeeded, Unknown
+from procession.outbound.http import Client, Rules
+from procession.outbound.mail import Mail, Mailer, NotSent
+from procession.outbound.mailbox import mailbox
 from procession.outbound.resolve import Resolver
 from procession.outbound.retry import Tries
 from procession.outbound.smtp_session import Security
@@ -403,3 +407,29 @@ async def test_many_lines_and_lone_dots_arrive_as_they_are(relay, email, by):
     assert max(len(line) for line in taken.content.split(b"\r\n")) < 1000
     assert taken.content.isascii()
     assert read(taken).get_content().splitlines() == re.split(r"\r\n|\r|\n", body)
+
+
+@pytest.mark.parametrize("security", list(Security))
+async def test_it_is_all_the_same_on_uvloop(make_relay, relay_tls, by, trust, security):
+    tls = {Security.STARTTLS: {"tls_context": relay_tls}, Security.TLS: {"tls": relay_tls}}
+    relay = await make_relay(**tls.get(security, {}))
+    provider = by(relay, security)
+    desk, ann = mailbox("desk@example.com"), mailbox("ann@example.org")
+
+    async def send():
+        async with Client(Rules(LOOPBACK), ssl_context=trust) as client:
+            html = "x" * 100_000
+            await Mailer(provider, desk).send(Mail(to=ann, subject="Hello", html=html), client)
+            relay.will("RCPT", reply("550 No"), drop)
+            reasons = []
+            for _ in range(2):
+                once = Mailer(provider, desk, Tries(retries=0))
+                with pytest.raises(NotSent) as failed:
+                    await once.send(Mail(to=ann, subject="Hello", html=html), client)
+                reasons.append(str(failed.value))
+            return reasons
+
+    reasons = await asyncio.to_thread(uvloop.run, send())
+
+    assert reasons == ["SMTP RCPT TO: 550", "SMTP RCPT TO: ConnectionLost"]
+    assert len(relay.taken) == 1
