@@ -93,7 +93,7 @@ class Access:
 
     def _secret(self, name: str) -> str:
         if not self.link.secrets.get(name):
-            raise MissingSecretError(f"The connector has no {name}: enter it.")
+            raise MissingSecretError(f"Enter the {name} of the connector: it has none.")
         return self._used(self.link.secrets[name])
 
     def _used(self, secret: str) -> str:
