@@ -3,6 +3,7 @@ from fix_process import KEYS
 
 pytestmark = pytest.mark.slow
 
+KEYS = "one:" + "A" * 43 + "="
 PROCESSES = [
     ("procession", "api"),
     ("procession", "worker"),
@@ -33,3 +34,15 @@ async def test_a_pool_too_small_stops_whatever_works(command, line, database):
 
     assert await process.ended() == 2
     assert "DATABASE__POOL_MAX=12: takes at least 22" in process.said[1]
+
+
+@pytest.mark.parametrize("line", [PROCESSES[1], *PROCESSES[3:]], ids=" ".join)
+async def test_half_a_set_or_a_sum_too_long_stops_whatever_works(command, line, database):
+    wrong = {"VERCEL_TOKEN": "hunter2", "JOBS__LEASE_SECONDS": 250}
+
+    process = await command(*line, DATABASE_URL=database.url, SECRETS__KEYS=KEYS, **wrong)
+
+    assert await process.ended() == 2
+    assert "VERCEL_TEAM_ID is not set: VERCEL_TOKEN needs it" in process.said[1]
+    assert "2 x (30 + 3 x 10 + 2 x (2 + 5) + 30) = 208 s" in process.said[3]
+    assert len(process.said) == 4

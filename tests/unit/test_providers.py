@@ -1,7 +1,10 @@
 """The providers that the settings name: what each needs, and how long each may take."""
 
 import base64
+import re
+import shlex
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -282,3 +285,20 @@ def test_what_a_lease_just_holds_starts(given, values):
     given(values)
 
     assert read("worker")
+
+
+def test_the_settings_of_the_documents_start_a_worker(given):
+    page = (Path(__file__).parents[2] / "docs/messages.md").read_text(encoding="utf-8")
+    blocks = [
+        dict(line.split("=", 1) for line in shlex.split(block))
+        for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    ]
+    slow = dict([re.search(r"\$ (\S+)=(\S+) procession worker", page).groups()])
+    assert len(blocks) == 4
+
+    for block in blocks:
+        given(dict.fromkeys(SMTP | RESEND, ""), block)
+        assert read("worker")
+
+    given(blocks[0], slow)
+    assert f"  {faults()[0]}\n" in page
