@@ -21,6 +21,7 @@ from procession.queue.claim import claim
 from procession.queue.pool import make_pool
 from procession.queue.types import Claimed, Recorded, Rescued
 from procession.tasks.attempt import acting_of
+from procession.testing import Script
 
 
 def update(value="Two", **parameters):
@@ -342,3 +343,40 @@ async def test_markers_go_with_their_run(conn, pool, make):
     await conn.execute("delete from run")
 
     assert await rows(conn, "select from marker") == []
+
+
+FAR = """
+    insert into content_type (tenant, name, definition) values
+        ('default', 'Author', '{"fields": {"Name": {}, "Mail": {"sensitivity": "Sensitive"}}}');
+    insert into entry (tenant, content_type, id, status, sensitivity, data, created_by, updated_by)
+    select 'default', 'Author', new.id, 'Draft', new.sensitivity, new.data, created_by, updated_by
+    from entry, (values ('w1', 'Public', '{"Name": "Ann", "Mail": "m", "Stray": 1}'::jsonb),
+                        ('w2', 'Hidden', '{"Name": "Bob"}')) as new (id, sensitivity, data);
+    update content_type set definition = '{"fields": {"title": {}, "by": {"type": "reference"}}}'
+    where name = 'article';
+    update entry set data = data || '{"by": [{"contentType": "Author", "id": "w1"},
+        {"contentType": "Author", "id": "w2"}, {"contentType": "Author", "id": "w3"}]}'
+    where id = 'a1'
+"""
+
+
+async def test_templates_read_what_is_public_of_other_entries_and_link_to_the_console(
+    conn, make, worked
+):
+    worked.more["Seen"] = script = Script()
+    text = "{{#each data.by}}{{item.id}}:{{item.Name}}{{item.Mail}}{{item.Stray}} {{/each}}"
+    parameters = {"Text": text, "Link": "{{links.run}} {{links.entry}}"}
+    made = await make(ActionDefinition(type="Seen", parameters=parameters))
+    await conn.execute(FAR)
+    (run_id,) = await made.queue()
+
+    async with worked.working(console_url="https://console.example/"):
+        await worked.heard.wait(Recorded)
+
+    assert script.parameters_seen == [
+        {
+            "Text": "w1:Ann w2: w3: ",
+            "Link": f"https://console.example/runs/{run_id}"
+            " https://console.example/entries/article/a1",
+        }
+    ]

@@ -10,7 +10,19 @@ import pytest
 from fix_queue import WANTED
 
 from procession import queue
-from procession.queue import ahead, claim, deliveries, late, leases, mend, rescue, save, sweep, unserved
+from procession.queue import (
+    acting,
+    ahead,
+    claim,
+    deliveries,
+    late,
+    leases,
+    mend,
+    rescue,
+    save,
+    sweep,
+    unserved,
+)
 from procession.queue.pool import make_pool
 
 VERB = re.compile(r"\s*(select|insert|update|delete|with)\b", re.IGNORECASE)
@@ -51,11 +63,15 @@ OF_ALL_TENANTS = {
     "ahead.NEXT_DUE": "hops from tenant to tenant",
     "claim.CLAIM": "takes them in turn",
     "deliveries.DELIVER": "by what the claims say",
+    "first_key.NOTE": "of the deployment",
+    "first_key.NOTED": "the same",
     "leases.RENEW": "by the keys of what is held",
     "mend.CLEAR_DOING": "by the name of the queue",
     "mend.CLEAR_WAITING": "by the name of the queue",
     "migrate.APPLIED": "the schema",
     "migrate.NOTE": "the schema",
+    "rekey.RESEAL": "by the keys of what was read",
+    "rekey.REWRITE": "the same",
     "rescue.LAPSED": "anybody's",
     "rescue.SWITCHED_OFF": "anybody's",
     "runs.LIVE_WORKERS": "a worker serves all of them",
@@ -121,6 +137,10 @@ OF_A_WORKER = [
     mend.CLEAR_DOING,
     ahead.NEXT_DUE,
     ahead.MAINTENANCE_WAITS,
+    acting.MARKED,
+    acting.MARK,
+    acting.PROMISE,
+    acting.REFERRED,
     sweep.CLEAR_BODIES,
     sweep.REMOVE_DELIVERIES,
 ]

@@ -81,6 +81,8 @@ def test_an_empty_value_is_as_if_unset(environment):
         ("DATABASE__POOL_MAX", "٣", "an integer from 2 to 200"),
         ("HOST", "example.org", "an IP address, such as 0.0.0.0 or ::"),
         ("PORT", "0", "an integer from 1 to 65535"),
+        ("APP__CONSOLE_URL", "console.example", "an absolute http or https address"),
+        ("APP__CONSOLE_URL", "ftp://console.example", "an absolute http or https address"),
         ("LOG__LEVEL", "loud", "debug, info, warning or error"),
         ("LOG__FORMAT", "xml", "json or text"),
         ("WORKFLOWS__RUNNER_ENABLED", "on", "true, false, 1, 0, yes or no"),
