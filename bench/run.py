@@ -24,6 +24,7 @@ from setup import say
 from procession.app.local import serve
 
 HERE = Path(__file__).parent
+DELIVERIES = "signed and recorded webhook deliveries, concurrency 20"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ def cases(runs: int, saves: int) -> list[Case]:
         Case("Procession, runs of one action, concurrency 10", "ours.py", (runs, 1, 10)),
         Case("Procession, runs of one action, concurrency 1", "ours.py", (runs // 5, 1, 1)),
         Case("Procession, runs of ten actions, concurrency 20", "ours.py", (runs // 10, 10, 20)),
+        Case(DELIVERIES, "deliveries.py", (runs // 2, 20)),
         Case("commit to first byte, idle", "latency.py", (saves,)),
     ]
 
@@ -97,6 +99,12 @@ def report(rows: dict[str, list[dict[str, float]]]) -> None:
             )
         else:
             print(f"| {name} | p50 {row['p50_ms']} ms, p95 {row['p95_ms']} ms | | | | |")
+    row = best(rows[DELIVERIES])
+    print(
+        f"\nThe posts of the deliveries alone, by a bare loop: {row['posts_per_second']} a second,"
+        f" {row['posts_cpu_ms']} ms CPU each.\nA delivery costs {row['beyond_cpu_ms']} ms of ours"
+        " beyond that."
+    )
     print("\nFigures but the first two columns are for each attempt (bare: for each job).")
 
 
