@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-
 from fix_process import KEYS
 
 PLAIN = ("procrastinate", "--app", "procession.app.worker.jobs", "worker")
@@ -43,14 +42,14 @@ def work(command, database):
     """Starts a worker on the test's database, and waits until it is up."""
 
     async def start(line=OURS, url=database.url, **variables):
-        process = await command(
-            *line,
-            DATABASE_URL=url,
-            HOST="127.0.0.1",
-            PORT=await free_port(),
-            LOG__FORMAT="text",
-            **{"OUTBOUND__ALLOWED_NETWORKS": "127.0.0.0/8", "SECRETS__KEYS": KEYS, **variables},
-        )
+        settings = {
+            "HOST": "127.0.0.1",
+            "PORT": await free_port(),
+            "LOG__FORMAT": "text",
+            "OUTBOUND__ALLOWED_NETWORKS": "127.0.0.0/8",
+            "SECRETS__KEYS": KEYS,
+        }
+        process = await command(*line, **{"DATABASE_URL": url, **settings, **variables})
         await process.until("Listening on")
         return process
 

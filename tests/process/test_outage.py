@@ -7,7 +7,7 @@ import signal
 import httpx2
 import psycopg
 import pytest
-from fix_process import postmaster
+from fix_process import KEYS, postmaster
 from fix_worker import announce, finished, free_port
 
 from procession.app.local import serve
@@ -30,6 +30,7 @@ async def test_postgres_is_restarted_under_load_and_nothing_is_lost(
 ):
     at = f"http://127.0.0.1:{(port := await free_port())}"
     variables = {"DATABASE_URL": own.url, "HOST": "127.0.0.1", "LOG__FORMAT": "text"}
+    variables |= {"SECRETS__KEYS": KEYS}
     key = await command("procession", "key", "create", "--name", "tests", **variables)
     token = await key.until("prc_")
     api = await command("procession", "api", PORT=port, **variables)

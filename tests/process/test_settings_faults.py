@@ -1,5 +1,4 @@
 import pytest
-from fix_process import KEYS
 
 pytestmark = pytest.mark.slow
 

@@ -1,0 +1,104 @@
+"""Whether a stored request may be sent again is known to whoever rescues it, too."""
+
+import asyncio
+import contextlib
+import json
+from datetime import timedelta
+
+import pytest
+from fix_api import RING
+from fix_queue import Heard, age
+from fix_receiver import hang
+from fix_requests import ONCE
+
+from procession.actions.load import built_in, load
+from procession.app.runner import Options, Runner
+from procession.engine.workflow import ActionDefinition
+from procession.queue.leases import connection
+from procession.queue.rescue import rescue
+from procession.queue.types import Claimed, Recorded
+
+
+@pytest.fixture
+def working(database, pool, sender):
+    """A worker that sends stored requests, for as long as the block lasts."""
+
+    @contextlib.asynccontextmanager
+    async def begun(grace=0):
+        heard, stop = Heard(), asyncio.Event()
+        options = Options(database=database, grace=timedelta(seconds=grace), ring=RING)
+        registry = load(built_in(requests=sender.stored), [])
+        client = sender.make_client(tries=ONCE)
+        runner = Runner(pool, options, registry, client, tell=heard)
+        task = asyncio.create_task(runner.run(stop))
+        try:
+            yield heard
+        finally:
+            stop.set()
+            await task
+
+    return begun
+
+
+def sends(nested):
+    request = {"type": "Request", "parameters": {"Request": "book"}}
+    if not nested:
+        return ActionDefinition(**request)
+    condition = "{{status}} == Draft"
+    branch = {"Condition": condition, "ThenActions": json.dumps([request]), "ElseActions": "[]"}
+    return ActionDefinition(type="Conditional", parameters=branch)
+
+
+async def promised(conn):
+    cursor = await conn.execute("select actions #>> '{0,repeatable}' = 'true' from run")
+    return (await cursor.fetchone())[0]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    ("method", "header", "status", "outcome"),
+    [
+        ("PUT", "off", "Pending", "Released"),
+        ("POST", "Idempotency-Key", "Pending", "Released"),
+        ("POST", "off", "Unknown", "Unknown"),
+    ],
+)
+async def test_a_worker_that_stops_gives_back_what_may_be_sent_again(  # noqa: PLR0913, PLR0917
+    conn, make, sender, working, receiver, method, header, status, outcome, nested
+):
+    receiver.will(hang)
+    await sender.connect(receiver.url(), settings={"idempotencyHeader": header})
+    await sender.keep(method=method)
+    await (await make(sends(nested))).queue()
+
+    async with working() as heard:
+        await heard.wait(Claimed)
+        await receiver.next()
+        kept = await promised(conn)
+
+    cursor = await conn.execute(
+        "select run.actions #>> '{0,status}', attempt.outcome from run join attempt on run_id = id"
+    )
+    assert bool(kept) is (outcome == "Released")
+    assert [(row[0] or "Pending", row[1]) for row in await cursor.fetchall()] == [(status, outcome)]
+
+
+@pytest.mark.parametrize(("header", "outcome"), [("X-Once", "Lost"), ("off", "Unknown")])
+async def test_whoever_rescues_it_knows_it_too(  # noqa: PLR0913, PLR0917
+    conn, database, make, sender, working, receiver, header, outcome
+):
+    receiver.will(hang)
+    await sender.connect(receiver.url(), settings={"idempotencyHeader": header})
+    await sender.keep()
+    await (await make(sends(nested=False))).queue()
+
+    async with working() as heard:
+        await receiver.next()
+        await age(conn, lease_until=60)
+        with connection(database) as keeper:
+            await asyncio.to_thread(rescue, keeper)
+        cursor = await conn.execute("select outcome from attempt")
+        found = await cursor.fetchall()
+        assert not heard.of(Recorded)
+
+    assert found == [(outcome,)]
