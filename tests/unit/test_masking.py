@@ -1,0 +1,105 @@
+import base64
+import json
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from procession.engine.delivery import BODY_KEPT, excerpt, masked, reason, secrets_of
+from procession.engine.masking import mask
+
+SECRET = "tr0ub4dor & 3/ü"
+texts = st.text(st.characters(codec="utf-8"), max_size=60)
+secrets = st.text(st.characters(codec="utf-8", exclude_characters="[redacted]"), min_size=8)
+forms = st.sampled_from(
+    [
+        str,
+        lambda one: quote(one, safe=""),
+        quote,
+        quote_plus,
+        lambda one: base64.b64encode(one.encode()).decode(),
+        lambda one: base64.urlsafe_b64encode(one.encode()).decode(),
+        lambda one: base64.b64encode(one.encode()).decode().rstrip("="),
+        lambda one: json.dumps(one)[1:-1],
+        lambda one: json.dumps(one, ensure_ascii=False)[1:-1],
+    ]
+)
+
+
+@given(texts, secrets, forms, texts)
+def test_no_form_of_a_secret_stays(before, secret, form, after):
+    text = mask(before + form(secret) + after, [secret])
+
+    assert form(secret) not in text.replace("[redacted]", "")
+
+
+@given(st.binary(max_size=20), secrets, st.binary(max_size=20))
+@example(b"", "sixteen letters.", b"")
+def test_a_secret_inside_a_longer_text_in_base64_is_no_more_there(before, secret, after):
+    whole = base64.b64encode(before + secret.encode() + after).decode()
+    text = mask(whole, [secret])
+
+    left = text.replace("[redacted]", "")
+    # what stays beside the mask are the signs that the secret shares with its neighbours
+    assert len(left) <= len(whole) - len(secret.encode()) * 8 // 6 + 3
+
+
+@pytest.mark.parametrize("kept", range(6, len(SECRET)))
+def test_a_secret_across_the_cut_leaves_nothing_of_itself(kept):
+    cut = "answer: " + SECRET[:kept]
+
+    assert mask(cut, [SECRET], is_cut=True) == "answer: [redacted]"
+    assert mask(cut, [SECRET]) == cut
+
+
+def test_the_longest_secret_goes_first():
+    assert mask("ab abc abcd", ["ab", "abcd"]) == "[redacted] [redacted]c [redacted]"
+
+
+def test_no_secret_masks_nothing():
+    assert mask("text", [""]) == mask("text", []) == "text"
+
+
+def test_headers_that_may_let_in_lose_their_values():
+    headers = {
+        "Authorization": "Bearer abc",
+        "X-Auth": "a",
+        "Cookie": "a=b",
+        "webhook-signature": "v1,abc",
+        "Idempotency-Key": "k",
+        "X-Api-KEY": "k",
+        "X-Csrf-Token": "t",
+        "X-Client-Secret": "s",
+        "webhook-id": "i",
+        "X-Of-Mine": "abc-secret-abc",
+    }
+
+    kept = masked(headers, ["secret"])
+
+    assert {name for name, value in kept.items() if value == "[redacted]"} == {
+        *list(headers)[:8],
+    }
+    assert (kept["webhook-id"], kept["X-Of-Mine"]) == ("i", "abc-[redacted]-abc")
+    assert set(secrets_of(headers)) == set(list(headers.values())[:8])
+
+
+def test_an_excerpt_is_text_that_can_be_stored():
+    assert excerpt(b"", []) is None
+    assert excerpt(b"a\0b\xff\xc3\xa9", []) == "a\\u0000b\\xffé"
+
+
+def test_an_excerpt_is_cut_after_what_it_hides():
+    body = b"x" * (BODY_KEPT - 8) + SECRET.encode()
+
+    kept = excerpt(body[:BODY_KEPT], [SECRET])
+
+    assert kept == "x" * (BODY_KEPT - 8) + "[redacted]"
+
+
+@given(secrets, forms, st.integers(480, 500))
+def test_a_reason_hides_a_secret_at_the_cut(secret, form, at):
+    said = reason("a " * (at // 2) + form(secret) + " and more", [secret])
+
+    assert len(said) <= 500
+    assert form(secret)[:8] not in said.replace("[redacted]", "")
