@@ -5,6 +5,7 @@ own; the receiver and whoever saves the entries are here, and read one clock.
 """
 
 import asyncio
+import base64
 import contextlib
 import json
 import os
@@ -50,6 +51,7 @@ async def working(url: str):
     """The worker as it ships, at concurrency 10."""
     environment = os.environ | {
         "DATABASE_URL": url,
+        "SECRETS__KEYS": f"bench:{base64.b64encode(bytes(32)).decode()}",
         "OUTBOUND__ALLOWED_NETWORKS": "127.0.0.0/8",
         "WORKFLOWS__RUNNER_CONCURRENCY": "10",
         "HOST": "127.0.0.1",
