@@ -7,108 +7,37 @@ discarded, and what cannot be stored is stored in a form that can.
 
 import asyncio
 import logging
-import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
 from psycopg import Error
 from psycopg.errors import ProgramLimitExceeded
 
-from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
-from procession.engine.run import Run, Step, release, settle
+from procession.engine.run import Step
 from procession.queue.late import is_written, latest, note
 from procession.queue.leases import Held
 from procession.queue.outage import OUTAGES
+from procession.queue.pending import Ended, Pending
 from procession.queue.pool import Connection, Pool
-from procession.queue.save import AT_ONCE, Row, Seen, encode, save
+from procession.queue.save import AT_ONCE, save
 from procession.queue.types import Claim, Discarded, Recorded, Released, Tell, nobody
 
 log = logging.getLogger(__name__)
 
 AGAIN = timedelta(milliseconds=500)  # between tries while the database does not answer
+# Turns of the event loop that others are waited for: what it takes to begin and to end a claim
+# that was just fetched. No clock is waited on, and for a lone outcome nothing at all.
+TURNS = 8
 LAST = timedelta(seconds=5)  # for what is on its way when the worker stops
-UNSTORABLE = "What came of the attempt could not be stored."
-
-Decide = Callable[[Run, datetime], Step]
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What came of performing a claim."""
-
-    outcome: Outcome
-    duration_ms: int
-    body: str | None = None
-
-    @property
-    def reduced(self) -> "Ended":
-        """The same in a form that can be stored whatever it held."""
-        match self.outcome:
-            case Succeeded():
-                outcome = Succeeded(error=UNSTORABLE)
-            case Failed(retryable=retryable):
-                outcome = Failed(UNSTORABLE, retryable=retryable)
-            case Unknown():
-                outcome = Unknown(UNSTORABLE)
-            case Skipped():
-                outcome = Skipped(UNSTORABLE)
-        return Ended(outcome, self.duration_ms)
-
-
-@dataclass(slots=True)
-class Pending:
-    """A decision on its way into the database."""
-
-    claim: Claim
-    ended: Ended | None  # None: the claim is given back
-    started: bool = True
-    jitter: float = field(default_factory=random.random)
-    row: bytes = b""
-    step: Step | None = None
-    unsure: bool = False  # the answer to a write of it was lost
-    written: asyncio.Future[Step | None] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
-
-    def decide(self, run: Run, version: int) -> None:
-        """Make the row of what becomes of this run."""
-        claim, now = self.claim, self.claim.now
-        if self.ended is None:
-            step = release(run, claim.definition, now=now, started=self.started)
-        else:
-            step = settle(
-                run,
-                claim.definition,
-                self.ended.outcome,
-                now=now,
-                jitter=self.jitter,
-                duration_ms=self.ended.duration_ms,
-                body=self.ended.body,
-            )
-        seen = Seen(
-            tenant=claim.tenant.slug,
-            id=claim.id,
-            version=version,
-            token=claim.token,
-            outputs=run.outputs,
-        )
-        self.row = encode(Row.of(seen, step, claim.definition, now))
-        self.step = step
-
-    def reduce(self) -> bool:
-        """Take the form that can be stored; False when this is it already."""
-        if self.ended is None or self.ended.reduced == self.ended:
-            return False
-        self.ended = self.ended.reduced
-        self.decide(self.claim.run, self.claim.version)
-        return True
+class ClosedError(Exception):
+    """Nothing is written any more. The lease lapses, and the attempt is rescued."""
 
 
 class Recorder:
-    """Writes outcomes in groups. `run` goes on until it is cancelled, once nothing is pending."""
+    """Writes outcomes in groups, while `run` goes on."""
 
     def __init__(self, pool: Pool, held: Held, tell: Tell = nobody) -> None:
         self._pool = pool
@@ -116,6 +45,7 @@ class Recorder:
         self._tell = tell
         self._pending: list[Pending] = []
         self._some = asyncio.Event()
+        self._closed = False
 
     async def record(self, claim: Claim, ended: Ended) -> Step | None:
         """What the outcome made of the run; None when it came after its lease."""
@@ -133,6 +63,8 @@ class Recorder:
             pending.decide(pending.claim.run, pending.claim.version)
         except UnicodeError:  # half a character, which no encoding has
             pending.reduce()
+        if self._closed:
+            raise ClosedError
         pending.written.add_done_callback(partial(self._written, pending.claim, told))
         self._pending.append(pending)
         self._some.set()
@@ -155,15 +87,35 @@ class Recorder:
             self._tell(told(claim, step))
 
     async def run(self) -> None:
-        """Write what is pending, as it comes."""
+        """Write what is pending, as it comes, until cancelled; nothing is taken from then on."""
+        try:
+            await self._write_each_group()
+        finally:
+            self._closed = True
+            for one in self._pending:
+                one.written.cancel()
+
+    async def _write_each_group(self) -> None:
         while True:
             await self._some.wait()
+            await self._gathered()
             group = [one for one in self._pending[:AT_ONCE] if not one.written.done()]
             del self._pending[:AT_ONCE]
             if not self._pending:
                 self._some.clear()
             if group:
                 await self._flush(sorted(group, key=_place))
+
+    async def _gathered(self) -> None:
+        """Let those that end in the same moment come along.
+
+        Half of what is in flight at most, so that one half is performed while the other is written.
+        """
+        seen = 0
+        while seen < len(self._pending) < min(len(self._held) // 2, AT_ONCE):
+            seen = len(self._pending)
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
 
     async def _flush(self, group: list[Pending]) -> None:
         try:

@@ -14,7 +14,8 @@ from procession.actions.registry import Registry
 from procession.outbound.http import Client
 from procession.queue.leases import Held
 from procession.queue.manager import token_of
-from procession.queue.record import Ended, Recorder
+from procession.queue.pending import Ended
+from procession.queue.record import Recorder
 from procession.queue.types import Claim, current_run
 
 PERFORMER = "performer"  # its name in the context that Procrastinate hands on
