@@ -10,7 +10,7 @@ from procession.engine.entry import Stub
 from procession.engine.workflow import ActionDefinition, Compensate, OnFailure
 from procession.queue.claim import claim
 from procession.queue.rescue import rescue
-from procession.queue.types import Recorded
+from procession.queue.types import Recorded, Stopped
 
 RETRYABLE = Failed("503", retryable=True)
 PERMANENT = Failed("400")
@@ -241,6 +241,26 @@ async def test_an_undo_goes_on_without_its_entry(chain, worked, conn):
 
     assert (await run.read())["compensation"] == "Compensated"
     assert worked.plain.seen[-1].entry == Stub(id="a1", content_type="article")
+
+
+async def test_undos_of_a_workflow_that_is_switched_off_are_not_begun(chain, worked, conn):
+    run = await chain(
+        step(undo={}), step(undo={}), step(halts=True), outcomes=[Succeeded()] * 2 + [PERMANENT]
+    )
+    worked.plain.outcomes.append(RETRYABLE)
+    await run.work(4)
+    await conn.execute("update workflow set enabled = false")
+
+    await run.wait_over()
+    async with worked.working():
+        await worked.heard.wait(Stopped)
+
+    shown = await run.read()
+    assert statuses(shown, "compensation") == ["Cancelled", "Cancelled", None]
+    assert (shown["status"], shown["compensation"]) == ("Cancelled", "Incomplete")
+    assert len(worked.plain.seen) == 1
+    assert (await run.admin.get("/api/audit")).json()["items"] == []
+    assert await jobs_that_differ(conn) == []
 
 
 async def test_nothing_done_is_nothing_to_undo_and_the_halt_can_be_retried(chain):
