@@ -9,4 +9,5 @@ pytest_plugins = [
     "fix_receiver",
     "fix_runs",
     "fix_worker",
+    "fix_chaos",  # imports the ones above
 ]
