@@ -12,7 +12,11 @@ def said(capsys):
     root = logging.getLogger()
     before = (root.level, root.handlers[:])
     levels = {name: logging.getLogger(name).level for name in logs.HUSHED}
-    yield lambda: capsys.readouterr().err.splitlines()
+
+    def lines():
+        return capsys.readouterr().err.splitlines()
+
+    yield lines
     root.level, root.handlers[:] = before
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
