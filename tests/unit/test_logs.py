@@ -1,9 +1,11 @@
 import json
 import logging
+from uuid import uuid4
 
 import pytest
 
 from procession.app import logs
+from procession.queue.types import current_run
 
 
 @pytest.fixture
@@ -79,3 +81,18 @@ def test_the_level_is_the_least_that_is_told(said):
     logging.getLogger("procession.app.test").error("oh")
 
     assert [line.split(" ", 1)[1] for line in said()] == ["error   oh"]
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_line_names_the_run_that_it_belongs_to(said, form):
+    logs.set_up("info", form)
+    run = uuid4()
+    before = current_run.set(run)
+
+    logging.getLogger("procession.app.test").warning("Slow")
+    current_run.reset(before)
+    logging.getLogger("procession.app.test").warning("Idle")
+
+    slow, idle = said()
+    assert str(run) in slow
+    assert str(run) not in idle
