@@ -235,12 +235,11 @@ class Chaos:
         """A worker is stopped for longer than its leases last, and goes on while others repeat."""
         worker = self.random.choice(self.workers)
         await self.log.until(lambda: self.log.by(worker), 10)
-        worker.send(signal.SIGSTOP)
+        send(worker, signal.SIGSTOP)
         runs, since = self.log.by(worker), len(self.log.seen)
         await self._rescued(await self._lapse(runs))
         await self.log.until(lambda: self.log.goes_on(runs, since), 5)
-        with contextlib.suppress(ProcessLookupError):
-            worker.send(signal.SIGCONT)
+        send(worker, signal.SIGCONT)
 
     async def _rescued(self, tokens):
         held = "select from run where lease_token = any(%s)"
@@ -252,6 +251,11 @@ class Chaos:
     async def cut(self):
         """A session of some worker is ended."""
         await self.conn.execute(CUT, (self.random.randrange(6),))
+
+
+def send(worker, number):
+    with contextlib.suppress(ProcessLookupError):  # an unguarded one may have ended
+        worker.send(number)
 
 
 async def complaints(conn, chaos):
