@@ -1,25 +1,23 @@
-"""The commands of docs/run-lifecycle.md, one after the other as a reader types them."""
+"""The commands of docs/run-lifecycle.md, one after the other as a reader types them, twice."""
 
 import asyncio
 import re
 import shutil
 import socket
 import sys
-from pathlib import Path
 
 import pytest
+from fix_pages import Page
 
 pytestmark = pytest.mark.slow
 
-PAGE = Path(__file__).parents[2] / "docs/run-lifecycle.md"
-COMMANDS = re.compile(r"```sh\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
-END = "-- end of a block --"
+PAGE = Page("run-lifecycle.md")
 
 
 @pytest.fixture
 async def receiver_of_the_page(tmp_path):
     """The page's own receiver, in a folder of its own; its port, and what it has printed."""
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.text, re.DOTALL)
     with socket.create_server(("127.0.0.1", 0)) as bound:
         port = bound.getsockname()[1]
     (tmp_path / "receiver.py").write_text(code.replace("9000", str(port)))
@@ -33,31 +31,20 @@ async def receiver_of_the_page(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="of the commands with curl")
-async def test_every_command_of_the_page_shows_what_the_page_says(
+async def test_every_command_of_the_page_shows_what_the_page_says_a_second_time_too(
     command, home, port, receiver_of_the_page
 ):
     where, folder = receiver_of_the_page
     up = await command("procession", "up", "--data", home, "--port", port, "--no-sample")
     await up.until("is up. Ctrl-C stops it.")
-    blocks = COMMANDS.findall(PAGE.read_text(encoding="utf-8"))
-    script = "\n".join(f"{typed}\necho '{END}'" for typed, _ in blocks)
-    script = script.replace(":8000", f":{port}").replace(":9000", f":{where}")
     key = (home / "key").read_text().strip()
 
-    async with asyncio.timeout(100):
-        shell = await asyncio.create_subprocess_exec(
-            "bash", "-c", f"KEY={key}\n{script}", cwd=folder, stdout=asyncio.subprocess.PIPE
-        )
-        said, _ = await shell.communicate()
+    here = {":8000": f":{port}", ":9000": f":{where}"}
+    shown = await PAGE.typed(f"KEY={key}", folder, here, seconds=200, times=2)
 
-    shown = [one.strip("\n") for one in said.decode().split(END)][:-1]
-    assert [plain(one) for one in shown] == [plain(text) for _, text in blocks]
+    assert shown == PAGE.shows * 2
     asked = [line.split() for line in (folder / "said").read_text().splitlines()]
     assert [path for _, path, _ in asked][:4] == ["/reserve", "/invoice", "/invoice", "/ship"]
     assert len({key for _, path, key in asked[:4] if path == "/invoice"}) == 1
     undone = [(path, key[-7:]) for _, path, key in asked if path.endswith("-off")]
     assert undone[:2] == [("/flight-off", "-1-undo"), ("/hotel-off", "-0-undo")]
-
-
-def plain(text):
-    return [line.rstrip() for line in text.strip("\n").splitlines()]
