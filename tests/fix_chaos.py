@@ -167,7 +167,7 @@ class Chaos:
 
     def __init__(self, conn, log, start, random, *, patient):
         self.conn, self.log, self._start, self.random = conn, log, start, random
-        self.patient = patient  # a lease lapses by itself; otherwise it is moved back
+        self.patient = patient  # a killed worker's leases lapse by themselves
         self.workers, self.ended, self.ids, self.harmed = [], [], [], False
 
     async def go(self, *, workers, runs, harms, seconds):
@@ -214,11 +214,11 @@ class Chaos:
             await getattr(self, harm)()
         self.harmed = True
 
-    async def _lapse(self, runs):
+    async def _lapse(self, runs, *, patient):
         """The leases of these runs, which have lapsed or soon will."""
         cursor = await self.conn.execute(TOKENS, (runs,))
         tokens = [token for (token,) in await cursor.fetchall()]
-        if not self.patient:
+        if not patient:
             await self.conn.execute(AGE, (tokens,))
         return tokens
 
@@ -228,18 +228,22 @@ class Chaos:
         self.workers.remove(worker)
         runs = self.log.by(worker)
         await worker.kill()
-        await self._lapse(runs)
+        await self._lapse(runs, patient=self.patient)
         await self._begin()
 
-    async def stop(self):
-        """A worker is stopped for longer than its leases last, and goes on while others repeat."""
+    async def stop(self, *, patient=False):
+        """A worker is stopped past its leases, and goes on while others repeat what it did."""
         worker = self.random.choice(self.workers)
         await self.log.until(lambda: self.log.by(worker), 10)
         send(worker, signal.SIGSTOP)
         runs, since = self.log.by(worker), len(self.log.seen)
-        await self._rescued(await self._lapse(runs))
+        await self._rescued(await self._lapse(runs, patient=patient))
         await self.log.until(lambda: self.log.goes_on(runs, since), 5)
         send(worker, signal.SIGCONT)
+
+    async def outlast(self):
+        """The same, until the leases have lapsed by themselves."""
+        await self.stop(patient=True)
 
     async def _rescued(self, tokens):
         held = "select from run where lease_token = any(%s)"
