@@ -12,4 +12,5 @@ pytest_plugins = [
     "fix_requests",
     "fix_runs",
     "fix_worker",
+    "fix_chaos",  # imports the ones above
 ]

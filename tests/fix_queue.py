@@ -193,12 +193,13 @@ class Scripted(Action):
 
     def __init__(self, *, repeatable=True):
         self.repeatable = repeatable
-        self.outcomes, self.seen = [], []
+        self.outcomes, self.seen, self.given = [], [], []
         self.begun, self.gate = asyncio.Event(), asyncio.Event()
         self.gate.set()
 
     async def perform(self, context, parameters):
         self.seen.append(context)
+        self.given.append(parameters)
         self.begun.set()
         await self.gate.wait()
         return self.outcomes.pop(0) if self.outcomes else Succeeded()

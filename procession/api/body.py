@@ -4,6 +4,7 @@ A route declares `takes(Shape)` and asks for `Document`: the JSON is decoded bef
 and `read(Shape, document)` says what is wrong with it once the thing in the path is found.
 """
 
+import codecs
 import json
 import math
 from collections.abc import Mapping
@@ -22,6 +23,11 @@ from procession.engine.errors import (
 )
 
 DEEPEST = 64  # objects and lists inside one another; far from where the walk or Postgres would end
+MARKS = {
+    codecs.BOM_UTF8: "UTF-8",
+    codecs.BOM_UTF16_LE: "UTF-16, where UTF-8 is wanted",
+    codecs.BOM_UTF16_BE: "UTF-16, where UTF-8 is wanted",
+}
 NUL = "holds a NUL, which no text may"
 SURROGATE = "holds half of a surrogate pair"
 
@@ -37,6 +43,9 @@ class _Twice(dict[str, object]):
 
 def decode(raw: bytes) -> object:
     """The value of a JSON text. Anything doubtful raises, by the path of where it stands."""
+    for mark, encoding in MARKS.items():
+        if raw.startswith(mark):
+            raise MalformedJsonError(f"It begins with a byte order mark (BOM) of {encoding}.")
     try:
         value: object = json.loads(raw.decode(), object_pairs_hook=_object)
     except UnicodeDecodeError as error:
@@ -160,16 +169,26 @@ def takes(shape: type[BaseModel]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-CONDITIONAL: dict[str, Any] = {
-    "parameters": [
-        {
-            "name": "If-Match",
-            "in": "header",
-            "description": "The version that the write is meant for, in quotes.",
-            "schema": {"type": "string", "pattern": '^"[1-9][0-9]{0,8}"$', "examples": ['"3"']},
-        }
-    ]
-}  # the `openapi_extra` of a route that heeds a precondition
+_TAG = '"[1-9][0-9]{0,8}"'
+_IF_MATCH = {
+    "name": "If-Match",
+    "in": "header",
+    "description": "The version that the write is meant for, in quotes; * for any.",
+    "schema": {
+        "type": "string",
+        "pattern": rf"^(\*|{_TAG}(, ?{_TAG})*)$",
+        "examples": ['"3"', "*"],
+    },
+}
+_IF_NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "description": "Only if there is none yet.",
+    "schema": {"type": "string", "enum": ["*"]},
+}
+# the `openapi_extra` of a route that heeds a precondition, and of one that may make something new
+CONDITIONAL: dict[str, Any] = {"parameters": [_IF_MATCH]}
+CONDITIONAL_OR_NEW: dict[str, Any] = {"parameters": [_IF_MATCH, _IF_NONE_MATCH]}
 
 
 def takes_body(openapi_extra: Mapping[str, Any] | None) -> bool:

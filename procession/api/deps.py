@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, cast
 
 from fastapi import Depends, Query, Request
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 from starlette.datastructures import Headers
 
 from procession.api.auth import Caller as KnownCaller
@@ -22,7 +22,8 @@ TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 )
 CORRELATION = re.compile(r"[ -~]{1,128}")
-DIGITS = re.compile(r"[0-9]{1,9}")
+DIGITS = re.compile(r"[0-9]+")
+LAST_PAGE = 999_999_999  # with any size of a page, an offset that Postgres takes
 
 
 async def _connection(request: Request) -> AsyncIterator[Connection]:
@@ -114,6 +115,11 @@ def _digits(value: object) -> object:
     return value
 
 
+# The bounds stand inside: outside of a validator, the description would not know their names.
+Page = Annotated[int, Field(ge=1, le=LAST_PAGE)]
+PageSize = Annotated[int, Field(ge=1, le=100)]
+
+
 @dataclass(frozen=True, slots=True)
 class Paging:
     """Which part of a list is asked for."""
@@ -131,8 +137,8 @@ class Paging:
 
 
 def _paging(
-    page: Annotated[int, BeforeValidator(_digits), Query(ge=1)] = 1,
-    page_size: Annotated[int, BeforeValidator(_digits), Query(ge=1, le=100, alias="pageSize")] = 50,
+    page: Annotated[Page, BeforeValidator(_digits), Query()] = 1,
+    page_size: Annotated[PageSize, BeforeValidator(_digits), Query(alias="pageSize")] = 50,
 ) -> Paging:
     return Paging(page, page_size)
 

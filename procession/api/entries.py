@@ -6,7 +6,7 @@ from uuid import UUID
 from fastapi import Depends, Path, Query, Response
 from starlette.status import HTTP_201_CREATED
 
-from procession.api.body import CONDITIONAL, Document, takes
+from procession.api.body import CONDITIONAL, CONDITIONAL_OR_NEW, Document, takes
 from procession.api.deps import Call, Caller, Database, Part
 from procession.api.routes import api_router, needs
 from procession.api.shapes import Answer, Page, Received, Time, Warned, Who, page_of, warned, who
@@ -110,7 +110,7 @@ def _saved(saved: Saved, caller: Caller, response: Response) -> SavedView:
 @router.put(
     ENTRY,
     dependencies=[needs("manage_entries")],
-    openapi_extra=takes(EntryBody) | CONDITIONAL,
+    openapi_extra=takes(EntryBody) | CONDITIONAL_OR_NEW,
     responses={201: {"model": SavedView, "description": "It is new"}},
 )
 async def save_entry(

@@ -5,7 +5,7 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import Path
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")  # of nine digits at most: always an integer to Postgres
 
@@ -18,5 +18,5 @@ def _number(value: object) -> object:
 
 RunId = Annotated[UUID, Path(alias="id")]
 WorkflowId = Annotated[UUID, Path(alias="id")]
-Ordinal = Annotated[int, BeforeValidator(_number), Path(ge=0)]
-Version = Annotated[int, BeforeValidator(_number), Path(ge=1)]
+Ordinal = Annotated[Annotated[int, Field(ge=0)], BeforeValidator(_number), Path()]
+Version = Annotated[Annotated[int, Field(ge=1)], BeforeValidator(_number), Path()]

@@ -30,12 +30,15 @@ from procession.queue.outage import OUTAGES
 MEDIA_TYPE = "application/problem+json"
 MOST_FAULTS = 100  # in one answer: a long list of broken items is no reason for a long answer
 
+OUTSIDE = "The API is under /api, and /openapi.json describes it."
+
 REASONS = {
     "missing": "is required",
     "string_type": "must be text",
     "string_pattern_mismatch": "has characters, or a length, that are not allowed here",
     "bool_type": "must be true or false",
     "int_type": "must be a whole number",
+    "int_parsing_size": "is far too large",
     "dict_type": "must be an object",
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
@@ -153,7 +156,9 @@ def _invalid(request: Request, exc: Exception) -> Response:
 def _unrouted(request: Request, exc: Exception) -> Response:
     error = cast("HTTPException", exc)
     if error.status_code != MethodNotAllowedError.status:
-        return answer_to(NotFoundError("route"), request.url.path)
+        path = request.url.path
+        where = None if f"{path}/".startswith("/api/") else OUTSIDE
+        return answer_to(NotFoundError("route", where), path)
     answer = answer_to(MethodNotAllowedError(), request.url.path)
     first = (error.headers or {}).get("Allow", "").split(", ")
     answer.headers["Allow"] = ", ".join(sorted(_methods(request).union(first)))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request, Response, status
 
-from procession.api.body import Document, read, takes
+from procession.api.body import CONDITIONAL, Document, read, takes
 from procession.api.deps import Call, Database, Part, Tenant
 from procession.api.paths import Version, WorkflowId
 from procession.api.routes import api_router, needs
@@ -85,7 +85,7 @@ async def read_version(
     raise NotFoundError("version" if known else "workflow")
 
 
-@router.put(ONE, dependencies=MANAGE, openapi_extra=takes(WorkflowBody))
+@router.put(ONE, dependencies=MANAGE, openapi_extra=takes(WorkflowBody) | CONDITIONAL)
 async def replace_workflow(
     workflow_id: WorkflowId, saving: Saving, conn: Database, response: Response
 ) -> WorkflowView:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing_extensions import override
 
 from procession.engine.redaction import redact
+from procession.queue.types import current_run
 
 OURS = "procession"
 # They tell at INFO what must not be told: arguments of jobs, full addresses.
@@ -58,6 +59,8 @@ class Lines(logging.Formatter):
             "logger": record.name,
             "message": said(record),
         }
+        if run := current_run.get():
+            line["run"] = str(run)
         if raised := cause(record):
             line |= {"error": raised[0], "trace": raised[1:]}
         return json.dumps(line)
@@ -69,5 +72,6 @@ class Text(logging.Formatter):
     @override
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
-        lines = [f"{at} {record.levelname.lower():<7} {said(record)}", *cause(record)]
+        run = f" (run {one})" if (one := current_run.get()) else ""
+        lines = [f"{at} {record.levelname.lower():<7} {said(record)}{run}", *cause(record)]
         return "\n    ".join(lines)

@@ -5,6 +5,7 @@ written. A loop that ends without being asked to ends the worker with an error.
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.metadata import version
@@ -19,7 +20,7 @@ from procession.queue.jobs import Chore, Working
 from procession.queue.leases import SELF_STOP, Held
 from procession.queue.manager import Work
 from procession.queue.pool import Database, Pool
-from procession.queue.record import Recorder
+from procession.queue.record import ClosedError, Recorder
 from procession.queue.sealing import NO_KEYS, Ring
 from procession.queue.sweep import Windows
 from procession.queue.types import Happened, Passed, Recorded, Tell, nobody
@@ -51,6 +52,12 @@ class Options:
 
 class UnaskedError(Exception):
     """The worker ended without being asked to."""
+
+
+async def _unless_it_ends(task: asyncio.Task[None]) -> None:
+    await asyncio.wait({task})
+    await task  # raises what ended it
+    raise UnaskedError
 
 
 class Runner:
@@ -109,21 +116,31 @@ class Runner:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until asked to stop; actions in flight may end within the grace, then are cut."""
-        async with asyncio.TaskGroup() as beside:
-            keeping = beside.create_task(self._keeper.run())
-            recording = beside.create_task(self._recorder.run())
-            stopping = beside.create_task(self._when(stop))
-            try:
-                await self.working.run()
-                if self._options.wait and not stop.is_set():
-                    raise UnaskedError
-            finally:
-                for claim in self.working.unstarted():
-                    await self._recorder.release(claim, started=False)
-                recording.cancel()
-                stopping.cancel()
-                self._keeper.end()
-                await asyncio.wait({keeping})
+        # outside of the group: when that fails, what is in flight must be written all the same
+        recording = asyncio.create_task(self._recorder.run())
+        try:
+            async with asyncio.TaskGroup() as beside:
+                watching = beside.create_task(_unless_it_ends(recording))
+                keeping = beside.create_task(self._keeper.run())
+                stopping = beside.create_task(self._when(stop))
+                try:
+                    await self.working.run()
+                    if self._options.wait and not stop.is_set():
+                        raise UnaskedError
+                finally:
+                    await self._give_back()
+                    watching.cancel()
+                    stopping.cancel()
+                    self._keeper.end()
+                    await asyncio.wait({keeping})
+        finally:
+            recording.cancel()
+            await asyncio.wait({recording})
+
+    async def _give_back(self) -> None:
+        for claim in self.working.unstarted():
+            with suppress(ClosedError):
+                await self._recorder.release(claim, started=False)
 
     async def _when(self, stop: asyncio.Event) -> None:
         await stop.wait()

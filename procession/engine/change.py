@@ -115,7 +115,9 @@ def moved(before: Entry, name: str, made: Making) -> tuple[Entry, str]:
     """
     found = made.content_type.transition(name)
     if found is None:
-        raise NotFoundError("transition")
+        there = ", ".join(made.content_type.lifecycle.transitions) or "none"
+        detail = f"There is no transition {name}. {before.content_type} declares {there}."
+        raise NotFoundError("transition", detail)
     declared, transition = found
     if before.status not in transition.from_:
         sources = ", ".join(transition.from_)

@@ -100,7 +100,8 @@ class ForbiddenError(ProcessionError):
     code = "forbidden"
 
     def __init__(self, capability: str) -> None:
-        super().__init__(f"This needs the capability {capability}.", {"capability": capability})
+        needed = f"the capability {capability}" if capability != "*" else "the control token"
+        super().__init__(f"This needs {needed}.", {"capability": capability})
 
 
 class TenantMismatchError(ProcessionError):
@@ -178,8 +179,9 @@ class VersionMismatchError(ProcessionError):
     status = 412
     code = "version-mismatch"
 
-    def __init__(self, version: int) -> None:
-        super().__init__(f"It is at version {version}.", {"version": version})
+    def __init__(self, version: int) -> None:  # 0 where there is none
+        detail = f"It is at version {version}." if version else "There is no such entry."
+        super().__init__(detail, {"version": version})
 
 
 class BodyTooLargeError(ProcessionError):

@@ -69,7 +69,8 @@ class Findings:
             else:
                 self.refuse(f"{path}[{index}]", "must be text")
         if len(items) < least or len(found) > most:
-            self.refuse(path, f"must have {least} to {most} texts")
+            rule = f"must have {least} to {most} texts"
+            self.refuse(path, "is required" if value is None else rule)
         return found
 
     def warn_of_unknown(self, value: dict[str, object], path: str, known: Collection[str]) -> None:

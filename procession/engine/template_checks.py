@@ -6,6 +6,7 @@ from typing import cast
 
 from procession.engine.branches import BRANCHES, CONDITIONAL, BranchError, parse_branch
 from procession.engine.content_type import ContentType, Kind, Sensitivity
+from procession.engine.entry import DELETED
 from procession.engine.findings import Findings, Surroundings
 from procession.engine.placeholders import Read, placeholders
 from procession.engine.scope import ENTRY_NAMES, LINKS, TRANSITION_NAMES, output_of
@@ -21,6 +22,7 @@ PLAIN = frozenset(
 )
 
 
+GONE = frozenset(ENTRY_NAMES) - {"id", "contentType"}  # of an entry that is deleted
 NO_OUTPUTS = -1  # in place of how many actions come before
 
 
@@ -45,7 +47,9 @@ def warn_of_templates(definition: Definition, around: Surroundings, found: Findi
         told: dict[str, None] = {}  # each once, in order
         for read in placeholders(text.text):
             reason = _of_output(read, text, captures) or _of_name(read)
-            reasons = [reason] if reason else _of_data(read, known)
+            reasons = [reason] if reason else [*_of_data(read, known)]
+            if not reason and DELETED in definition.trigger_events and _is_gone(read):
+                reasons.append(f"gives nothing for {DELETED}, when the entry is gone")
             told.update(dict.fromkeys(f"{read.written} {one}" for one in reasons))
         for message in told:
             found.warn(text.path, message)
@@ -119,6 +123,12 @@ def _of_name(read: Read) -> str | None:
     if not is_known or (read.each and not (parts[0] == "data" and len(parts) == 2)):  # noqa: PLR2004
         return "stays as it is written: the name is not known here"
     return None
+
+
+def _is_gone(read: Read) -> bool:
+    """Whether it is read of what a deleted entry has left behind nothing of."""
+    name = read.name or ""
+    return name.startswith("data.") or name in GONE
 
 
 def _of_data(read: Read, known: Mapping[str, ContentType]) -> Iterator[str]:

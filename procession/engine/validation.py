@@ -47,7 +47,9 @@ def check_definition(body: object, around: Surroundings) -> Checked:
     found.warn_of_unknown(root, "", PROPERTIES)
     content_types = _content_types(root.get("triggerContentTypes"), around, found)
     actions = found.items(root.get("actions"), "actions")
-    if not 1 <= len(actions) <= MOST_ACTIONS:
+    if root.get("actions") is None:
+        found.refuse("actions", "is required")
+    elif not 1 <= len(actions) <= MOST_ACTIONS:
         found.refuse("actions", f"must be 1 to {MOST_ACTIONS}")
     definition = Definition(
         name=_name(root.get("name"), found),
@@ -85,7 +87,8 @@ def capped(concerns: tuple[Concern, ...]) -> tuple[Concern, ...]:
 def _name(value: object, found: Findings) -> str:
     if isinstance(value, str) and value.strip() and len(value) <= LONGEST_NAME:
         return value
-    found.refuse("name", f"must be 1 to {LONGEST_NAME} characters, not blank")
+    rule = f"must be 1 to {LONGEST_NAME} characters, not blank"
+    found.refuse("name", "is required" if value is None else rule)
     return ""
 
 

@@ -233,6 +233,17 @@ class Manager(JobManager):
             return []
 
     @override
+    async def register_worker(self) -> int:
+        """Procrastinate's row of this worker; it matters to maintenance tasks only."""
+        while not self._stopping:
+            try:
+                return await super().register_worker()
+            except PASSING as error:
+                log.warning("The worker waits for the database: %s", type(error).__name__)
+                await asyncio.sleep(POLL)
+        return 0  # asked to stop before it began: there is no such row
+
+    @override
     async def unregister_worker(self, worker_id: int) -> None:
         try:
             await super().unregister_worker(worker_id)

@@ -35,7 +35,8 @@ MAKE = """
     ), bare as materialized (
         select found.* from stretch cross join lateral (
             select run.tenant, run.id, run.due_at, run.due_ordinal from run
-            where run.tenant = stretch.tenant and run.id = stretch.id and run.due_at is not null
+            where run.tenant = stretch.tenant and run.id = stretch.id
+              and run.due_at = stretch.due_at
               and (select job.id from procrastinate_jobs as job
                    where job.queueing_lock = 'run:' || run.id and job.status = 'todo') is null
             for no key update of run skip locked

@@ -31,11 +31,18 @@ __all__ = ["UNSTORABLE", "Ended", "Recorder"]
 log = logging.getLogger(__name__)
 
 AGAIN = timedelta(milliseconds=500)  # between tries while the database does not answer
+# Turns of the event loop that others are waited for: what it takes to begin and to end a claim
+# that was just fetched. No clock is waited on, and for a lone outcome nothing at all.
+TURNS = 8
 LAST = timedelta(seconds=5)  # for what is on its way when the worker stops
 
 
+class ClosedError(Exception):
+    """Nothing is written any more. The lease lapses, and the attempt is rescued."""
+
+
 class Recorder:
-    """Writes outcomes in groups. `run` goes on until it is cancelled, once nothing is pending."""
+    """Writes outcomes in groups, while `run` goes on."""
 
     def __init__(self, pool: Pool, held: Held, tell: Tell = nobody) -> None:
         self._pool = pool
@@ -44,6 +51,7 @@ class Recorder:
         self._pending: list[Pending] = []
         self._some = asyncio.Event()
         self._apart = Apart(pool)
+        self._closed = False
 
     async def record(self, claim: Claim, ended: Ended) -> Step | None:
         """What the outcome made of the run; None when it came after its lease."""
@@ -78,6 +86,8 @@ class Recorder:
             pending.decide(pending.claim.run, pending.claim.version)
         except UnicodeError:  # half a character, which no encoding has
             pending.reduce()
+        if self._closed:
+            raise ClosedError
         pending.written.add_done_callback(partial(self._written, pending, told))
         self._pending.append(pending)
         self._some.set()
@@ -103,20 +113,37 @@ class Recorder:
             self._tell(told(pending.claim, step))
 
     async def run(self) -> None:
-        """Write what is pending, as it comes."""
-        async with asyncio.TaskGroup() as beside:
-            beside.create_task(self._apart.run())
-            await self._run()
+        """Write what is pending, as it comes, until cancelled; nothing is taken from then on."""
+        try:
+            async with asyncio.TaskGroup() as beside:
+                beside.create_task(self._apart.run())
+                await self._write_each_group()
+        finally:
+            self._closed = True
+            for one in self._pending:
+                one.written.cancel()
 
-    async def _run(self) -> None:
+    async def _write_each_group(self) -> None:
         while True:
             await self._some.wait()
+            await self._gathered()
             group = [one for one in self._pending[:AT_ONCE] if not one.written.done()]
             del self._pending[:AT_ONCE]
             if not self._pending:
                 self._some.clear()
             if group:
                 await self._flush(sorted(group, key=_place))
+
+    async def _gathered(self) -> None:
+        """Let those that end in the same moment come along.
+
+        Half of what is in flight at most, so that one half is performed while the other is written.
+        """
+        seen = 0
+        while seen < len(self._pending) < min(len(self._held) // 2, AT_ONCE):
+            seen = len(self._pending)
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
 
     async def _flush(self, group: list[Pending]) -> None:
         try:

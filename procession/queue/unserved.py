@@ -73,7 +73,8 @@ def mark(conn: SyncConnection, place: Place) -> Place:
 
 
 # Ten minutes are `engine.waiting.UNSERVED_AFTER`. What is served again keeps its mark until the
-# walk comes by, so types are looked at again, of the oldest marks and no more.
+# walk comes by, so types are looked at again, of the oldest marks and no more. The coalesce keeps
+# the planner from a partial index that was empty when it last looked: seen, 30 s for 20 runs.
 FORSAKEN = """
     with live as materialized (
         select action_types, claims, started_at from worker
@@ -92,7 +93,8 @@ FORSAKEN = """
     from oldest cross join watched cross join lateral (
         select * from run
         where run.tenant = oldest.tenant and run.id = oldest.id
-          and run.no_worker_since <= now() - interval '10 minutes' and run.due_at <= now()
+          and coalesce(run.no_worker_since <= now() - interval '10 minutes'
+                       and run.due_at <= now(), false)
           and run.due_type <> all(watched.served)
           and run.executor is null and run.document_format <= %(format)s
         for no key update of run skip locked

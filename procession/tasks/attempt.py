@@ -22,8 +22,9 @@ from procession.queue.acting import Acting, Entries, promise
 from procession.queue.leases import Held
 from procession.queue.manager import token_of
 from procession.queue.outage import OUTAGES
+from procession.queue.pending import Ended
 from procession.queue.pool import Pool
-from procession.queue.record import Ended, Recorder
+from procession.queue.record import Recorder
 from procession.queue.sealing import NO_KEYS, Ring
 from procession.queue.start import Cause, Origin
 from procession.queue.types import Claim, current_run

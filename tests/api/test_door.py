@@ -1,6 +1,7 @@
 """The order of the checks, and that whatever goes wrong is a problem."""
 
 import asyncio
+import re
 from dataclasses import replace
 
 import httpx2
@@ -61,7 +62,34 @@ async def test_health_and_the_description_are_open(client):
     assert live.json() == {"status": "live"}
     assert ready.json() == {"status": "ready"}
     assert description.status_code == 200
-    assert (await client.get("/nowhere")).json()["code"] == "route-not-found"
+
+
+@pytest.mark.parametrize("path", ["/", "/nowhere", "/apiary"])
+async def test_who_comes_to_the_wrong_place_is_told_the_right_one(client, path):
+    answer = await client.get(path)
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "route-not-found")
+    assert answer.json()["detail"] == "The API is under /api, and /openapi.json describes it."
+
+
+async def test_the_description_has_the_bounds_of_numbers_and_the_headers_of_conditions(client):
+    document = (await client.get("/openapi.json")).json()
+
+    operations = [one for path in document["paths"].values() for one in path.values()]
+    schemas = [one["schema"] for each in operations for one in each.get("parameters", [])]
+    assert [one for one in schemas if one.keys() & {"ge", "gt", "le", "lt"}] == []
+    entry = document["paths"]["/api/entries/{contentType}/{id}"]["put"]["parameters"]
+    headers = {one["name"]: one["schema"] for one in entry if one["in"] == "header"}
+    assert headers.keys() == {"If-Match", "If-None-Match"}
+    for value in ("*", '"3"', '"3", "4"'):
+        assert re.search(headers["If-Match"]["pattern"], value)
+    listed = document["paths"]["/api/content-types"]["get"]["parameters"]
+    bounds = {
+        one["name"]: (one["schema"]["minimum"], one["schema"]["maximum"])
+        for one in listed
+        if one["in"] == "query"
+    }
+    assert bounds == {"page": (1, 999_999_999), "pageSize": (1, 100)}
 
 
 async def test_a_process_that_is_not_ready_says_why(pool):
@@ -196,7 +224,7 @@ async def test_a_body_that_is_missing_is_malformed(admin):
         ("page=1.0", "page"),
         ("page=x", "page"),
         ("page=", "page"),
-        ("page=99999999999999999999", "page"),
+        (f"page={'9' * 5000}", "page"),
         ("pageSize=0", "pageSize"),
         ("pageSize=101", "pageSize"),
         ("pageSize=%2B5", "pageSize"),
@@ -208,6 +236,14 @@ async def test_a_page_out_of_range_is_refused_by_name_and_not_repeated(admin, qu
     assert (answer.status_code, answer.json()["code"]) == (400, "validation-failed")
     assert [one["name"] for one in answer.json()["errors"]] == [name]
     assert answer.json()["errors"][0].keys() == {"name", "reason"}
+
+
+@pytest.mark.parametrize("page", ["1000000000", "99999999999999999999"])
+async def test_a_page_that_is_too_large_a_number_is_told_the_largest(admin, page):
+    answer = await admin.get(f"/api/content-types?page={page}")
+
+    assert [one["reason"] for one in answer.json()["errors"]] == ["must be at most 999999999"]
+    assert (await admin.get("/api/content-types?page=999999999&pageSize=100")).status_code == 200
 
 
 async def test_a_nul_in_a_query_is_refused_by_name(admin):

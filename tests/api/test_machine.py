@@ -97,11 +97,11 @@ class World:
         return self.do(self.client.request(method, f"/api{path}", **more))
 
     async def record(self, taken, ended):
-        async with recording(self.pool) as recorder:
+        async with recording(self.pool) as recorder, asyncio.timeout(10):
             return await recorder.record(taken, ended)
 
     async def release(self, taken, *, started):
-        async with recording(self.pool) as recorder:
+        async with recording(self.pool) as recorder, asyncio.timeout(10):
             return await recorder.release(taken, started=started)
 
     async def define(self, workflow_id, definition):
@@ -313,6 +313,11 @@ class RunsMachine(RuleBasedStateMachine):
         mend(self.world.kept, Place())
 
     def renew_all(self):
+        leases = "select id, lease_until from run order by id"
+        before = self.world.do(self.world.rows(leases))
+        stale = [one for run, one in self.claims if not self.holds(run, one)]
+        assert renew(self.world.kept, stale) == {one.token for one in stale}
+        assert self.world.do(self.world.rows(leases)) == before  # of nobody else's
         lost = renew(self.world.kept, [taken for _, taken in self.claims])
         assert lost == {one.token for run, one in self.claims if not self.holds(run, one)}
         later = (
@@ -518,6 +523,7 @@ def going_through(database, **more):
         run_state_machine_as_test(RunsMachine, settings=settings(**always, **more))
 
 
+@pytest.mark.timeout(400)  # what fails is made smaller first
 def test_any_order_of_events(database):
     going_through(database, max_examples=40, stateful_step_count=25, derandomize=True)
 

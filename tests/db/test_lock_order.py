@@ -167,15 +167,15 @@ async def test_picks_rescues_stops_and_mends_wait_for_nobody(conn, kept, other, 
     lapsed, due = await made.queue(2)
     await claim(conn, WANTED, 1)
     await age(conn, lease_until=16)
-    await conn.execute("update workflow set enabled = false")
     await conn.execute("delete from procrastinate_jobs where lock = %s", (f"run:{due}",))
     kept.execute("set lock_timeout = '1s'")
     await conn.execute("set lock_timeout = '1s'")
 
     async with other.transaction():
-        await other.execute(HELD_WORKFLOW)
         await other.execute(HELD_RUN)
         assert await claim(conn, WANTED, 5) == []
+        await conn.execute("update workflow set enabled = false")
+        await other.execute(HELD_WORKFLOW)
         for work in (rescue, stop_switched_off):
             assert await asyncio.to_thread(work, kept) == []
         await asyncio.to_thread(mend, kept, Place())

@@ -10,7 +10,8 @@ from psycopg import OperationalError
 from procession.engine.outcome import Failed, Succeeded, Unknown
 from procession.queue.claim import claim
 from procession.queue.leases import Held
-from procession.queue.record import UNSTORABLE, Ended, Recorder
+from procession.queue.pending import UNSTORABLE, Ended
+from procession.queue.record import ClosedError, Recorder
 from procession.queue.types import Discarded, Recorded, Released
 
 
@@ -191,3 +192,18 @@ async def test_a_lost_claim_records_nothing(conn, make, recorder, held, heard):
             await task
 
     assert heard.of(Recorded) == []
+
+
+async def test_nothing_is_taken_once_the_recorder_has_ended(conn, pool, make, held):
+    await (await make("Safe")).queue()
+    (taken,) = await claim(conn, WANTED, 1)
+    recorder = Recorder(pool, held)
+    task = asyncio.create_task(recorder.run())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task})
+
+    with pytest.raises(ClosedError):
+        await recorder.record(taken, Ended(Succeeded(), 1))
+
+    assert await row(conn, "select status from run") == ("Running",)

@@ -161,6 +161,38 @@ async def test_a_worker_walks_along_indexes(seeded, statement):
     assert [read for read in reads(plan[0]["Plan"]) if is_long(read)] == []
 
 
+@pytest.mark.parametrize("statement", [mend.MAKE, unserved.MARK, unserved.FORSAKEN])
+async def test_a_run_is_found_by_its_key_though_nothing_was_due_when_it_was_planned(
+    conn, database, make, statement
+):
+    made = await make("Safe")
+    await made.queue(500)
+    await conn.execute(
+        """update run set status = 'Succeeded', completed_at = now(), due_at = null,
+           due_ordinal = null, due_type = null"""
+    )
+    await conn.execute("vacuum (analyze) run")  # a partial index that is empty looks free
+    await made.queue(5)
+    async with make_pool(replace(database, prefer_indexes=True)) as pool, pool.connection() as one:
+        text = numbered(statement)
+        await one.execute(f"prepare tried as {text}")
+        await one.execute("set plan_cache_mode = force_generic_plan")
+        nulls = ", ".join("null" for _ in set(re.findall(r"\$\d+", text)))
+        cursor = await one.execute(f"explain (format json) execute tried({nulls})")
+
+    ((plan,),) = await cursor.fetchall()
+    found = list(reads(plan[0]["Plan"]))
+    assert [one for one in found if one.get("Relation Name") == "run" and is_long(one)] == []
+    by_key = [
+        (one["Index Name"], one["Index Cond"])
+        for one in found
+        if one.get("Index Name", "").startswith("run_")
+        and " id = " in one.get("Index Cond", "").replace("(", " ")
+    ]
+    assert by_key
+    assert [one for one in by_key if one[0] != "run_pkey" and "due_at = " not in one[1]] == []
+
+
 def reads(node):
     yield node
     for below in node.get("Plans", ()):

@@ -69,9 +69,10 @@ def test_a_transition_starts_from_where_it_may():
 
     with pytest.raises(ConflictError) as caught:
         moved(published, "Publish", LATER)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFoundError) as missed:
         moved(published, "Nope", LATER)
 
+    assert "There is no transition Nope. Article declares Publish" in str(missed.value)
     assert caught.value.extras == {"from": ["Draft"]}
 
 

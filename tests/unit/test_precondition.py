@@ -30,6 +30,8 @@ def test_a_version_meets_what_is_asked_of_it(if_match, if_none_match, version, h
         with pytest.raises(VersionMismatchError) as caught:
             asked.check(version)
         assert caught.value.extras == {"version": version or 0}
+        there = f"It is at version {version}." if version else "There is no such entry."
+        assert caught.value.detail == there
 
 
 @pytest.mark.parametrize(

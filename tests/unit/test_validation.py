@@ -200,6 +200,14 @@ def test_the_bounds_of_a_workflow(changes, names):
     assert faults(**changes) == names
 
 
+@pytest.mark.parametrize("null", [{}, dict.fromkeys(BODY)])
+def test_what_is_missing_is_required(null):
+    checked = check_definition(null, AROUND)
+
+    assert {one.name for one in checked.faults} == set(BODY)
+    assert {one.reason for one in checked.faults} == {"is required"}
+
+
 @pytest.mark.parametrize(
     ("content_types", "reason"),
     [
@@ -413,6 +421,33 @@ def test_a_field_is_missed_for_each_content_type_by_its_name():
     (concern,) = checked.concerns
     assert concern.field == "actions[0].parameters.Amount"
     assert "Bare" in concern.message
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("{{id}} {{contentType}} {{links.run}} {{transition.name}}", 0),
+        ("{{data.Title}} {{data.Title}}", 1),
+        ("{{status | upper}}", 1),
+        ("{{hours createdAt updatedAt}}", 1),
+        ("{{#each data.Author}}{{item.id}}{{/each}}", 1),
+        ("{{createdBy.name}} {{data.Author.Name}}", 2),
+        ("{{nope}}", 1),
+    ],
+)
+def test_what_a_deleted_entry_no_longer_gives_is_warned_of(text, warned):
+    path = "actions[0].parameters.Amount"
+    events = ["Published", "deleted"]
+
+    assert concerns(triggerEvents=events, actions=[invoice(text)]) == [path] * warned
+    told = check(triggerEvents=events, actions=[invoice("{{data.Title}}")]).concerns
+    assert [one.message for one in told] == [
+        "{{data.Title}} gives nothing for Deleted, when the entry is gone"
+    ]
+    undo = invoice(compensate=invoice("{{status}}"))
+    assert concerns(triggerEvents=events, actions=[undo]) == [
+        "actions[0].compensate.parameters.Amount"
+    ]
 
 
 def test_an_undo_may_read_every_output_and_a_branch_none():

@@ -1,0 +1,65 @@
+"""Actions for workers that are killed, stopped and cut off: each tells a receiver that it began.
+
+Installed beside a worker by a folder on its path; `Unguarded` is registered for the control only.
+"""
+
+import os
+
+from procession.actions import Action, Failed, Parameter, Succeeded, Unknown
+from procession.outbound.faults import Fault
+from procession.queue import late, save
+
+
+class Telling(Action):
+    """Post what is known of the attempt; the receiver's answer is the outcome."""
+
+    parameters = (Parameter("Url", required=True), Parameter("Plan", required=True))
+
+    async def perform(self, context, parameters):
+        undo = "" if context.compensation_of is None else "undo"
+        place = f"{parameters['RunId']}/{context.ordinal}/{parameters['Attempt']}/{undo}"
+        url = f"{parameters['Url']}/{parameters['Plan']}/{place}"
+        try:
+            headers = {
+                "Idempotency-Key": parameters["IdempotencyKey"],
+                "X-Worker": str(os.getpid()),
+            }
+            answer = await context.http.post(url, headers=headers)
+        except Fault as fault:
+            return self.broken(fault.kind)
+        if answer.status_code == 200:
+            return Succeeded(response_status=200)
+        again = answer.status_code == 503
+        return Failed("refused", retryable=again, response_status=answer.status_code)
+
+    def broken(self, kind):
+        return Failed(kind, retryable=True)
+
+
+class Again(Telling):
+    repeatable = True
+
+
+class Once(Telling):
+    def broken(self, kind):
+        return Unknown(kind)
+
+
+GUARD = """
+          and (step.token is null
+               or (run.lease_token = step.token and run.lease_until > clock_timestamp()))"""
+HELD = """
+      and lease_token = %(token)s and lease_until > clock_timestamp()"""
+
+
+class Unguarded(Action):
+    """Not an action: where it is registered, outcomes are recorded whatever their lease."""
+
+    def __init__(self):
+        assert GUARD in save.SAVE
+        assert HELD in late.LATEST
+        save.SAVE = save.SAVE.replace(GUARD, "")
+        late.LATEST = late.LATEST.replace(HELD, "")
+
+    async def perform(self, context, parameters):
+        return Failed("not an action")

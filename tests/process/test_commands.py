@@ -1,0 +1,84 @@
+import pytest
+from fix_worker import free_port
+
+from procession.app.local import serve
+from procession.queue.migrate import migrations
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def url(home):
+    """The address of a server with nothing in it."""
+    with serve(home / "postgres") as local:
+        yield local.url
+
+
+async def test_migrate_says_what_it_did(command, url):
+    first = await command("procession", "migrate", DATABASE_URL=url)
+    await first.ended()
+    again = await command("procession", "migrate", DATABASE_URL=url)
+
+    assert await again.ended() == 0
+    assert first.said == [f"Applied {one.version:04}_{one.name}" for one in migrations()]
+    assert again.said == ["Nothing to do"]
+
+
+@pytest.mark.parametrize("name", ["api", "worker"])
+async def test_a_schema_that_lacks_something_is_refused(command, url, name):
+    process = await command("procession", name, DATABASE_URL=url)
+
+    assert await process.ended() == 1
+    (line,) = process.said
+    assert line.startswith("procession: The schema lacks 0001_procrastinate_3_10, 0002_procession")
+    assert line.endswith("Run `procession migrate`.")
+
+
+@pytest.mark.parametrize("name", ["api", "worker"])
+async def test_a_postgres_that_is_away_at_the_start_is_waited_for(command, home, name):
+    with serve(home / "postgres") as local:
+        url = local.url
+        await (await command("procession", "migrate", DATABASE_URL=url)).ended()
+    port = await free_port()
+    process = await command("procession", name, DATABASE_URL=url, HOST="127.0.0.1", PORT=port)
+    await process.until("Postgres does not answer")
+
+    with serve(home / "postgres"):
+        await process.until("Listening on 127.0.0.1")
+
+        assert await process.stop() == 0
+
+
+@pytest.mark.parametrize("name", ["api", "worker"])
+async def test_a_stop_while_postgres_is_away_is_a_stop(command, name):
+    nowhere = f"postgresql://127.0.0.1:{await free_port()}/app"
+    process = await command("procession", name, DATABASE_URL=nowhere)
+    await process.until("Postgres does not answer")
+
+    assert await process.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        (["--tenant", "nobody"], "procession: There is no tenant nobody."),
+        (["--role", "Boss"], "procession: There is no role Boss in the tenant default."),
+        (["--name", ""], "procession: A name has 1 to 200 characters."),
+    ],
+)
+async def test_a_key_for_what_does_not_exist_is_refused(command, database, options, refusal):
+    line = ("procession", "key", "create", "--name", "tests", *options)
+    process = await command(*line, DATABASE_URL=database.url)
+
+    assert await process.ended() == 1
+    assert process.said == [refusal]
+
+
+@pytest.mark.parametrize(
+    "line", [(), ("up",), ("api",), ("worker",), ("migrate",), ("key", "create"), ("version",)]
+)
+async def test_each_command_explains_itself(command, line):
+    process = await command("procession", *line, "--help")
+
+    assert await process.ended() == 0
+    assert process.said[0].startswith("usage: procession")

@@ -1,0 +1,98 @@
+import json
+import logging
+from uuid import uuid4
+
+import pytest
+
+from procession.app import logs
+from procession.queue.types import current_run
+
+
+@pytest.fixture
+def said(capsys):
+    """What is logged from now on, line by line."""
+    root = logging.getLogger()
+    before = (root.level, root.handlers[:])
+    levels = {name: logging.getLogger(name).level for name in logs.HUSHED}
+
+    def lines():
+        return capsys.readouterr().err.splitlines()
+
+    yield lines
+    root.level, root.handlers[:] = before
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    logging.captureWarnings(capture=False)
+
+
+def test_a_line_is_a_json_object(said):
+    logs.set_up("info", "json")
+
+    logging.getLogger("procession.app.test").info("Saved %d\nthings", 3)
+
+    (line,) = map(json.loads, said())
+    assert line.pop("at").endswith("+00:00")
+    assert line == {"level": "info", "logger": "procession.app.test", "message": "Saved 3\nthings"}
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_of_what_was_raised_the_type_and_the_places_are_told_and_never_the_message(said, form):
+    logs.set_up("info", form)
+
+    try:
+        int("hunter2")
+    except ValueError:
+        logging.getLogger("procession.app.test").exception("It failed")
+
+    text = "\n".join(said())
+    assert "It failed" in text
+    assert "ValueError" in text
+    assert "test_logs.py" in text
+    assert "hunter2" not in text
+
+
+def test_what_a_library_says_is_masked(said):
+    logs.set_up("info", "json")
+
+    logging.getLogger("psycopg.pool").warning(
+        "error connecting: postgresql://ann:hunter2@10.0.0.7/app"
+    )
+
+    (line,) = map(json.loads, said())
+    assert "hunter2" not in line["message"]
+    assert "10.0.0.7/app" not in line["message"]
+
+
+@pytest.mark.parametrize("level", ["debug", "info"])
+def test_what_tells_too_much_is_heard_from_warnings_on(said, level):
+    logs.set_up(level, "json")
+
+    for name in ("procrastinate.worker", "httpcore2.http11", "httpx2", "uvicorn.access"):
+        logging.getLogger(name).info("arguments and addresses")
+        logging.getLogger(name).warning("trouble")
+
+    assert [json.loads(line)["message"] for line in said()] == ["trouble"] * 4
+
+
+def test_the_level_is_the_least_that_is_told(said):
+    logs.set_up("error", "text")
+
+    logging.getLogger("procession.app.test").warning("hm")
+    logging.getLogger("procession.app.test").error("oh")
+
+    assert [line.split(" ", 1)[1] for line in said()] == ["error   oh"]
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_line_names_the_run_that_it_belongs_to(said, form):
+    logs.set_up("info", form)
+    run = uuid4()
+    before = current_run.set(run)
+
+    logging.getLogger("procession.app.test").warning("Slow")
+    current_run.reset(before)
+    logging.getLogger("procession.app.test").warning("Idle")
+
+    slow, idle = said()
+    assert str(run) in slow
+    assert str(run) not in idle
