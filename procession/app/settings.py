@@ -22,7 +22,7 @@ from procession.app.environment import (
 )
 from procession.queue.pool import Database
 
-Process = Literal["api", "worker", "migrate", "up"]
+Process = Literal["api", "worker", "migrate", "key create", "up"]
 
 
 class Settings(BaseSettings):
