@@ -2,6 +2,9 @@
 
 import asyncio
 import re
+import socket
+import sys
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -17,11 +20,16 @@ class Page:
         self._blocks = COMMANDS.findall(self.text)
         self.shows = [lines(text) for _, text in self._blocks]
 
+    def last(self):
+        """The page with the last of its blocks alone."""
+        self._blocks, self.shows = self._blocks[-1:], self.shows[-1:]
+        return self
+
     async def typed(self, before, folder, instead, seconds=100, times=1):
         """What each block shows, typed into one shell after these lines; errors are shown too."""
         script = "\n".join(f"{typed}\necho '{END}'" for typed, _ in self._blocks * times)
         for written, meant in instead.items():
-            script = script.replace(written, meant)
+            script = script.replace(written, str(meant))
         async with asyncio.timeout(seconds):
             shell = await asyncio.create_subprocess_exec(
                 *("bash", "-c", f"{before}\n{script}"),
@@ -31,6 +39,24 @@ class Page:
             )
             said, _ = await shell.communicate()
         return [lines(one) for one in said.decode().split(END)][:-1]
+
+
+@asynccontextmanager
+async def receiver(folder):
+    """The receiver of docs/run-lifecycle.md; its port. What it says is kept in the file `said`."""
+    (code,) = re.findall(r"```python\n(.*?)```", Page("run-lifecycle.md").text, re.DOTALL)
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port = bound.getsockname()[1]
+    (folder / "receiver.py").write_text(code.replace("9000", str(port)))
+    with (folder / "said").open("w") as said:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "receiver.py", cwd=folder, stdout=said
+        )
+    try:
+        yield port
+    finally:
+        process.kill()
+        await process.wait()
 
 
 def lines(text):

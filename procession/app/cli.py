@@ -11,6 +11,20 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import NoReturn
+
+from typing_extensions import override
+
+LONGEST_NAME = 200  # of a key
+LAST_PORT = 65535
+
+
+class Parser(argparse.ArgumentParser):
+    """One that says in one line what is wrong with the command line."""
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (--help says more)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -19,12 +33,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     resolve_name(given.does)(given)
 
 
-def _parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
+def _parser() -> Parser:
+    top = Parser(
         prog="procession",
         description="Runs what must happen after something changed. "
         "Settings are environment variables; docs/settings.md lists them.",
     )
+    release = version("procession")
+    top.add_argument("--version", action="version", version=release, help="print the release")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     def command(name: str, does: str, says: str) -> argparse.ArgumentParser:
@@ -46,12 +62,12 @@ def _up(up: argparse.ArgumentParser) -> None:
     up.add_argument("--no-sample", action="store_true", help="begin with an empty workspace")
     up.add_argument(
         "--data",
-        type=Path,
+        type=_folder,
         default=Path(".procession"),
         metavar="DIR",
         help="where the database and the keys are kept (default: .procession)",
     )
-    up.add_argument("--port", help="where the API listens (default: PORT, or 8000)")
+    up.add_argument("--port", type=_port, help="where the API listens (default: PORT, or 8000)")
 
 
 def _key(key: argparse.ArgumentParser) -> None:
@@ -59,16 +75,38 @@ def _key(key: argparse.ArgumentParser) -> None:
     says = "Make a key, and print it this once."
     create = commands.add_parser("create", help=says, description=says)
     create.add_argument("--tenant", default="default", help="whose key it is (default: default)")
-    create.add_argument("--name", required=True, help="what it is for")
+    create.add_argument("--name", required=True, type=_name, help="what it is for")
     create.add_argument("--role", default="Admin", help="what it may do (default: Admin)")
     create.add_argument(
-        "--expires-at", type=_instant, metavar="TIME", help="such as 2027-01-31T12:00"
+        "--expires-at", type=_instant, metavar="TIME", help="such as 2027-01-31T12:00, in UTC"
     )
 
 
+def _folder(text: str) -> Path:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("takes a folder")
+    return Path(text)
+
+
+def _port(text: str) -> str:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:6]) <= LAST_PORT):
+        raise argparse.ArgumentTypeError(f"takes an integer from 1 to {LAST_PORT}, not {text}")
+    return text
+
+
+def _name(text: str) -> str:
+    if not text.strip() or len(text) > LONGEST_NAME:
+        raise argparse.ArgumentTypeError(f"takes 1 to {LONGEST_NAME} characters, not blank")
+    return text
+
+
 def _instant(text: str) -> datetime:
-    instant = datetime.fromisoformat(text)
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    try:
+        instant = datetime.fromisoformat(text)
+        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        rule = "takes a time such as 2027-01-31T12:00, or 2027-01-31T12:00+08:00"
+        raise argparse.ArgumentTypeError(f"{rule}, not {text}") from None
 
 
 def say_version(_: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ import asyncio
 
 from procession.actions.load import built_in, load
 from procession.app import compose
-from procession.app.refusal import RefusalError
+from procession.app.refusal import ArgumentError, RefusalError
 from procession.app.settings import Settings
 from procession.app.start import arrive, arrive_and_check, begin, refusing, run
 from procession.engine.access import Actor, ActorKind
@@ -19,7 +19,6 @@ from procession.queue.keys import NewKey
 from procession.queue.pool import make_pool
 from procession.queue.rekey import Rekey, Rekeyed
 
-LONGEST_NAME = 200
 PATIENCE = 60.0  # seconds to wait for Postgres: somebody waits for this command to end
 COMMAND_LINE = Actor(kind=ActorKind.CONTROL, id="command-line", name="Command line")
 
@@ -36,21 +35,23 @@ def migrate(_: argparse.Namespace) -> None:
 @refusing()
 def create_key(given: argparse.Namespace) -> None:
     """Make a key and print it."""
-    if not 1 <= len(given.name) <= LONGEST_NAME:
-        raise RefusalError(f"A name has 1 to {LONGEST_NAME} characters.")
     new = NewKey(given.name, given.role, given.expires_at)
-    print(run(_created(begin("migrate"), given.tenant, new)))  # noqa: T201
+    print(run(_created(begin("key create"), given.tenant, new)))  # noqa: T201
 
 
 async def _created(settings: Settings, tenant: str, new: NewKey) -> str:
     await arrive_and_check(settings.database, asyncio.Event(), PATIENCE)
     async with make_pool(settings.database) as pool, pool.connection() as conn:
         if not await knows_tenant(conn, tenant):
-            raise RefusalError(f"There is no tenant {tenant}.")
+            raise ArgumentError(f"There is no tenant {tenant} (--tenant).")
         try:
             created = await keys.create_key(conn, tenant, new, By(COMMAND_LINE))
-        except ValidationFailedError:
-            raise RefusalError(f"There is no role {new.role} in the tenant {tenant}.") from None
+        except ValidationFailedError as error:
+            reasons = {
+                "role": f"There is no role {new.role} in the tenant {tenant} (--role).",
+                "expiresAt": f"{new.expires_at} is over already (--expires-at).",
+            }
+            raise ArgumentError(" ".join(reasons[one.name] for one in error.faults)) from None
     return created.secret
 
 

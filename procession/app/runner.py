@@ -13,6 +13,7 @@ from time import monotonic
 
 from procession.actions.registry import Registry
 from procession.app.keeper import Keeper
+from procession.app.notice import notice
 from procession.outbound.http import Client
 from procession.queue.claim import Wanted
 from procession.queue.ids import uuid7
@@ -154,6 +155,7 @@ class Runner:
                 self.working.ring()  # its next action may be due already
             case _:
                 pass
+        notice(happened)
         self._tell(happened)
 
     def reasons(self) -> list[str]:

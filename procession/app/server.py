@@ -6,6 +6,7 @@ so that one in use is an error with a name and not an exit of uvicorn's.
 """
 
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -24,6 +25,11 @@ log = logging.getLogger(__name__)
 
 class ListenError(RefusalError):
     """The address cannot be listened on. The message says which and why."""
+
+    def __init__(self, address: "Address", number: int) -> None:
+        what = f"{address.host} port {address.port}"
+        super().__init__(f"Cannot listen on {what}: {os.strerror(number)}.")
+        self.is_of_port = number in {errno.EADDRINUSE, errno.EACCES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +59,13 @@ class QuietServer(Server):
 
 
 @asynccontextmanager
-async def listening(app: ASGIApp, address: Address, grace: int) -> AsyncGenerator[Address]:
-    """Serve while the block lasts; then let requests end for `grace` seconds. Yields where."""
+async def listening(
+    app: ASGIApp, address: Address, grace: int, what: str = ""
+) -> AsyncGenerator[Address]:
+    """Serve while the block lasts; then let requests end for `grace` seconds. Yields where.
+
+    What it is for is told beside where it is.
+    """
     with _bound(address) as bound:
         config = Config(
             app,
@@ -73,7 +84,7 @@ async def listening(app: ASGIApp, address: Address, grace: int) -> AsyncGenerato
             await asyncio.wait({serving, up}, return_when=asyncio.FIRST_COMPLETED)
             up.cancel()
             where = Address(address.host, bound.getsockname()[1])
-            log.info("Listening on %s port %s", where.host, where.port)
+            log.info("Listening on %s port %s%s", where.host, where.port, what and f" for {what}")
             yield where
         finally:
             server.should_exit = True
@@ -90,7 +101,6 @@ def _bound(address: Address) -> Generator[socket.socket]:
             (address.host, address.port), family=family, backlog=2048, dualstack_ipv6=both
         )
     except OSError as error:
-        what = f"{address.host} port {address.port}"
-        raise ListenError(f"Cannot listen on {what}: {os.strerror(error.errno or 0)}.") from None
+        raise ListenError(address, error.errno or 0) from None
     with bound:
         yield bound

@@ -32,7 +32,7 @@ from procession.app.spellings import (
 )
 from procession.queue.pool import Database
 
-Process = Literal["api", "worker", "migrate", "rekey", "up"]
+Process = Literal["api", "worker", "migrate", "key create", "rekey", "up"]
 
 
 class Settings(BaseSettings):

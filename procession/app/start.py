@@ -33,12 +33,13 @@ class AwayError(RefusalError):
 
 @contextmanager
 def refusing() -> Generator[None]:
-    """End the process with status 1 and a line, where what was asked cannot be done."""
+    """End the process with a line and a status, where what was asked cannot be done."""
     try:
         yield
     except (RefusalError, MigrationError, TakenError) as refusal:
         sys.stderr.write(f"procession: {refusal}\n")
-        raise SystemExit(1) from None
+        status = refusal.status if isinstance(refusal, RefusalError) else 1
+        raise SystemExit(status) from None
 
 
 def run(work: Coroutine[None, None, T]) -> T:
@@ -66,8 +67,8 @@ async def arrive(database: Database, stop: asyncio.Event, patience: float = floa
     end = time.monotonic() + patience
     while why := await out_of_reach(database):
         if time.monotonic() >= end:
-            raise AwayError(f"Postgres has not answered for {patience:g} s: {why}")
-        log.warning("Postgres does not answer (%s). Trying again in %g s.", why, PAUSE)
+            raise AwayError(f"{why}. So it has been for {patience:g} s.")
+        log.warning("%s. Trying again in %g s.", why, PAUSE)
         try:
             await asyncio.wait_for(stop.wait(), PAUSE)
         except TimeoutError:

@@ -10,19 +10,22 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from procession.app import compose, keep, sample
 from procession.app.api import serving
+from procession.app.checks import read_or_exit
 from procession.app.local import Local, alone, serve
 from procession.app.receiver import Message, receiver
-from procession.app.refusal import RefusalError
+from procession.app.refusal import ArgumentError, RefusalError
 from procession.app.sample import Api, Sample
-from procession.app.server import Address, listening
+from procession.app.server import Address, ListenError, listening
 from procession.app.settings import Settings
 from procession.app.signals import at_once, on_stop
 from procession.app.start import arrive, begin, refusing, run
@@ -58,13 +61,18 @@ def main(given: argparse.Namespace) -> None:
     """`procession up`."""
     for one in STOPS:  # until the loop takes them over
         signal.signal(one, _interrupted)
-    settings = begin("up", **instead(given.data, given.port))
+    # First without a trace: a start that is refused leaves nothing behind.
+    read_or_exit("up", **instead(lambda _, make: make(), given.port))
+    settings = begin("up", **instead(partial(keep.kept, made(given.data)), given.port))
     is_ours = not os.environ.get("DATABASE_URL")
     with serve(given.data / "postgres") if is_ours else nullcontext() as local:
         if local:
             settings = settings.model_copy(update={"database_url": local.url})
         try:
             run(Up(settings, given.data, local, wants_sample=not given.no_sample).run())
+        except ListenError as error:
+            hint = " Choose another one by --port." if error.is_of_port else ""
+            raise RefusalError(f"{error}{hint}") from None
         finally:
             for one in STOPS:  # Postgres stops now, and a third Ctrl-C should not leave it behind
                 signal.signal(one, signal.SIG_IGN)
@@ -75,18 +83,29 @@ def _interrupted(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
-def instead(folder: Path, port: str | None) -> dict[str, str]:
+def made(folder: Path) -> Path:
+    """The data folder, made when it is not there."""
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise ArgumentError(f"Nothing can be kept in {folder} (--data): {why}.") from None
+
+
+def instead(kept: Callable[[str, Callable[[], str]], str], port: str | None) -> dict[str, str]:
     """What stands in for the variables that are not set, on a machine of one's own."""
-    made: dict[str, Callable[[], str]] = {
+    makes: dict[str, Callable[[], str]] = {
         "DATABASE_URL": lambda: "postgresql://",
-        "CONTROL_TOKEN": lambda: keep.kept(folder, "control-token", keep.control_token),
-        "SECRETS__KEYS": lambda: keep.kept(folder, "secrets-keys", keep.secrets_keys),
+        "CONTROL_TOKEN": lambda: kept("control-token", keep.control_token),
+        "SECRETS__KEYS": lambda: kept("secrets-keys", keep.secrets_keys),
         "HOST": lambda: "127.0.0.1",
         "LOG__FORMAT": lambda: "text",
         "OUTBOUND__ALLOWED_NETWORKS": lambda: LOOPBACK,
         "WEBHOOKS__ALLOW_INSECURE_SIGNED_URLS": lambda: "true",
     }
-    unset = {name: make() for name, make in made.items() if not os.environ.get(name)}
+    unset = {name: make() for name, make in makes.items() if not os.environ.get(name)}
     return unset | ({"PORT": port} if port else {})
 
 
@@ -155,7 +174,8 @@ class Up:
         got = asyncio.Queue[Message]()
         known = sample.remembered(self.folder) or Sample(0, sample.new_secret())
         app = receiver(known.secret, got.put_nowait)
-        async with listening(app, Address("127.0.0.1", known.port), grace=1) as where:
+        at = Address("127.0.0.1", known.port)
+        async with listening(app, at, grace=1, what="the messages of the sample") as where:
             known = Sample(where.port, known.secret)
             with alone(self.folder / "sample"):
                 if is_new := await sample.is_wanted(api):

@@ -13,6 +13,7 @@ from procrastinate.app import WorkerOptions
 
 from procession.app import compose, health
 from procession.app.health import Health, Keys, serve_health
+from procession.app.refusal import ArgumentError
 from procession.app.runner import MOST, Options, Runner
 from procession.app.settings import Settings
 from procession.app.signals import at_once, on_stop
@@ -91,10 +92,11 @@ class _Plain:
         settings = self.settings or begin("worker")
         options = options_of(settings)
         concurrency = given.get("concurrency", options.concurrency)
-        if not 1 <= concurrency <= MOST:
-            raise SystemExit(f"procession: --concurrency takes 1 to {MOST}, not {concurrency}")
-        if given.get("queues"):
-            raise SystemExit("procession: --queues is not taken: a worker serves every tenant")
+        with refusing():
+            if not 1 <= concurrency <= MOST:
+                raise ArgumentError(f"--concurrency takes 1 to {MOST}, not {concurrency}")
+            if given.get("queues"):
+                raise ArgumentError("--queues is not taken: a worker serves every tenant")
         options = replace(options, concurrency=concurrency, wait=given.get("wait", True))
         stop = asyncio.Event()
         with on_stop(stop.set, at_once):

@@ -49,7 +49,10 @@ class CreatedKey:
 
 
 # The role is held in share mode, so that it is not deleted meanwhile.
-HOLD_ROLE = "select from role where tenant = %(tenant)s and name = %(role)s for share"
+HOLD_ROLE = """
+    select (select true from role where tenant = %(tenant)s and name = %(role)s for share),
+           %(expires_at)s::timestamptz <= clock_timestamp()
+"""
 
 CREATE = """
     insert into api_key (tenant, id, name, role, secret_digest, expires_at)
@@ -70,9 +73,15 @@ async def create_key(conn: Connection, tenant: str, new: NewKey, by: By) -> Crea
         "expires_at": new.expires_at,
     }
     async with conn.transaction(), conn.cursor(row_factory=class_row(Key)) as cursor:
-        held = await conn.execute(HOLD_ROLE, values)
-        if not held.rowcount and new.role not in BUILT_IN:
-            raise ValidationFailedError([Fault("role", "is not a role of this tenant")])
+        held = await (await conn.execute(HOLD_ROLE, values)).fetchone()
+        assert held is not None  # a select without a table
+        faults: list[Fault] = []
+        if not held[0] and new.role not in BUILT_IN:
+            faults.append(Fault("role", "is not a role of this tenant"))
+        if held[1]:
+            faults.append(Fault("expiresAt", "must be in the future"))
+        if faults:
+            raise ValidationFailedError(faults)
         key = await (await cursor.execute(CREATE, values)).fetchone()
         assert key is not None  # an insert that did not raise
         await note(conn, tenant, by, _note("key.created", key))

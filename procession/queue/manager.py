@@ -109,10 +109,11 @@ class Manager(JobManager):
     @override
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         while not self._stopping:
-            # Cleared before looking: what rings from here on is heard by the wait below.
+            # Before looking: what rings from here on is heard below; what is held now may go on.
             self._bell.clear()
+            ends = not (self._work.wait or self._work.held)
             job = self._started() or await self._claimed() or await self._maintenance(worker_id)
-            if job is not None or not (self._work.wait or self._work.held):
+            if job is not None or ends:
                 return job
             await self._rest()
         return None

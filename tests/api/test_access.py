@@ -57,6 +57,8 @@ async def test_a_key_is_shown_once_works_and_is_revoked(client, admin, conn):
         ({"name": "x", "role": "Admin", "expiresAt": "tomorrow"}, ["expiresAt"]),
         ({"name": "x", "role": "Admin", "expiresAt": "2027-01-01T00:00:00"}, ["expiresAt"]),
         ({"name": "x", "role": "Admin", "expiresAt": 1}, ["expiresAt"]),
+        ({"name": "x", "role": "Admin", "expiresAt": "2020-01-01T00:00:00Z"}, ["expiresAt"]),
+        ({"name": "x", "role": "No", "expiresAt": "2020-01-01T00:00:00Z"}, ["role", "expiresAt"]),
         ({"name": "x", "role": "Admin", "expiresAt": "9999-12-31T23:59:59-01:00"}, ["expiresAt"]),
         ({"name": "x", "role": "Admin", "expiresAt": "0001-01-01T00:00:00+01:00"}, ["expiresAt"]),
         ({"name": "x", "role": "Admin", "expiresAt": "2027-02-30T00:00:00Z"}, ["expiresAt"]),

@@ -61,17 +61,29 @@ async def test_a_stop_while_postgres_is_away_is_a_stop(command, name):
 @pytest.mark.parametrize(
     ("options", "refusal"),
     [
-        (["--tenant", "nobody"], "procession: There is no tenant nobody."),
-        (["--role", "Boss"], "procession: There is no role Boss in the tenant default."),
-        (["--name", ""], "procession: A name has 1 to 200 characters."),
+        (["--tenant", "nobody"], "procession: There is no tenant nobody (--tenant)."),
+        (["--role", "Boss"], "procession: There is no role Boss in the tenant default (--role)."),
+        (
+            ["--expires-at", "2020-01-01T08:00+08:00"],
+            "procession: 2020-01-01 00:00:00+00:00 is over already (--expires-at).",
+        ),
     ],
 )
 async def test_a_key_for_what_does_not_exist_is_refused(command, database, options, refusal):
     line = ("procession", "key", "create", "--name", "tests", *options)
     process = await command(*line, DATABASE_URL=database.url)
 
-    assert await process.ended() == 1
+    assert await process.ended() == 2
     assert process.said == [refusal]
+
+
+async def test_the_plain_command_refuses_too_many_slots_with_status_two(command, database):
+    line = ("procrastinate", "--app", "procession.app.worker.jobs", "worker", "--concurrency", 30)
+    process = await command(*line, DATABASE_URL=database.url)
+
+    assert await process.ended() == 2
+    assert process.said[-1] == "procession: --concurrency takes 1 to 20, not 30"
+    assert not any("Traceback" in line for line in process.said)
 
 
 @pytest.mark.parametrize(

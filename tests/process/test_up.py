@@ -47,6 +47,7 @@ async def test_a_first_start_shows_a_run_that_succeeded_and_a_stop_leaves_no_pos
     up = await command("procession", "up", "--data", home, "--port", port)
 
     await up.until(UP)
+    assert "for the messages of the sample" in await up.until("Listening on")
     assert "Succeeded" in await up.until("Its run")
     assert "Succeeded, answered 204" in await up.until("attempt 1")
     await up.until("signature good")
@@ -144,6 +145,7 @@ async def test_a_port_in_use_is_said_and_leaves_no_postgres(command, home):
         await up.until(f"Cannot listen on 127.0.0.1 port {port}: Address already in use.")
 
     assert await up.ended() == 1
+    assert up.said[-1].endswith("Choose another one by --port.")
     assert postmaster(home / "postgres") is None
 
 

@@ -53,12 +53,47 @@ def test_the_receiver_of_the_documents_knows_the_signature_of_the_documents(monk
 
 
 @pytest.mark.parametrize(
+    "changed",
+    [
+        {"webhook-id": None},
+        {"webhook-timestamp": None},
+        {"webhook-signature": None},
+        {"webhook-timestamp": "soon"},
+        {"webhook-timestamp": ""},
+        {"webhook-timestamp": "9" * 400},
+        {"webhook-timestamp": "9" * 5_000},
+        {"webhook-signature": ""},
+        {"webhook-signature": "v1,\xe9"},
+        {"webhook-signature": "v1,\ud800"},
+    ],
+)
+def test_the_receiver_of_the_documents_takes_nothing_that_is_not_signed(changed):
+    (code,) = blocks("docs/webhooks.md", "python")
+    headers = {"webhook-id": "1", "webhook-timestamp": "1764547200", "webhook-signature": "v1,A"}
+    headers = {name: value for name, value in (headers | changed).items() if value is not None}
+    made = {}
+    exec(code, made)
+
+    assert made["is_ours"]("whsec_AAAA", headers, b"{}") is False
+
+
+@pytest.mark.parametrize(
     "page", ["README.md", *(f"docs/{one.name}" for one in ROOT.glob("docs/*.md"))]
 )
-def test_every_page_that_is_linked_is_there(page):
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
+def test_every_page_and_heading_that_is_linked_is_there(page):
+    links = re.findall(r"\]\((?!https?:)([^)]+)", (ROOT / page).read_text(encoding="utf-8"))
 
-    assert [one for one in links if not ((ROOT / page).parent / one).exists()] == []
+    assert [one for one in links if not is_there(ROOT / page, one)] == []
+
+
+def is_there(page, link):
+    path, _, heading = link.partition("#")
+    to = page.parent / path if path else page
+    if not to.exists():
+        return False
+    titles = re.findall(r"^#+ (.*)$", to.read_text(encoding="utf-8"), re.MULTILINE)
+    anchors = [re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in titles]
+    return not heading or heading in anchors
 
 
 def test_the_code_of_the_actions_page_is_that_of_the_example():

@@ -1,0 +1,71 @@
+"""The commands of docs/api.md and docs/operating.md, as a reader types them."""
+
+import asyncio
+import re
+import shutil
+import sys
+
+import pytest
+from fix_pages import Page, receiver
+from fix_process import COMMANDS
+
+from procession.app import binaries
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("curl") is None, reason="of the commands with curl"),
+]
+
+
+async def test_every_command_of_the_api_page_shows_what_the_page_says_a_second_time_too(
+    command, home, port, tmp_path
+):
+    page = Page("api.md")
+    up = await command("procession", "up", "--data", home, "--port", port)
+    await up.until("curl '")
+
+    async with receiver(tmp_path) as where:
+        here = {":8000": f":{port}", ":9000": f":{where}", ".procession": str(home)}
+        shown = await page.typed("", tmp_path, here, times=2)
+
+    assert shown == page.shows * 2
+    asked = (tmp_path / "said").read_text()
+    assert asked.count("204 /i-1?total=EUR%201%2C250.50&due=24%20Dec%202026 ") == 2
+
+
+async def test_the_mirror_of_the_api_page_sees_a_run_change(command, home, port, tmp_path):
+    (code,) = re.findall(r"```python\n(.*?)```", Page("api.md").text, re.DOTALL)
+    (tmp_path / "mirror.py").write_text(code)
+    up = await command("procession", "up", "--data", home, "--port", port)
+    await up.until("curl '")
+    key = (home / "key").read_text().strip()
+
+    mirror = await asyncio.create_subprocess_exec(
+        *(sys.executable, "mirror.py", f"http://127.0.0.1:{port}", key),
+        cwd=tmp_path,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(20):
+        line = await mirror.stdout.readline()
+    mirror.kill()
+    await mirror.wait()
+
+    assert line.decode().split()[1:] == ["hello", "Succeeded"]
+
+
+async def test_the_address_of_the_local_postgres_is_the_one_of_the_page(
+    command, home, port, tmp_path
+):
+    local = Page("operating.md").last()
+    up = await command("procession", "up", "--data", home, "--port", port, "--no-sample")
+    await up.until("is up. Ctrl-C stops it.")
+
+    here = {
+        ".procession": str(home),
+        ".venv/bin/": f"{COMMANDS}/",
+        "psql": binaries.find() / "psql",
+    }
+    (said,) = await local.typed("", tmp_path, here)
+
+    assert said[0].startswith("prc_")
+    assert said[-1] == "(0 rows)"
