@@ -166,6 +166,7 @@ class Client:
             async with asyncio.timeout(within.total_seconds()):
                 connection = await self._connections.take(aim)
                 response = await connection.handle_async_request(request)
+                progress.answered = True
         except TimeoutError:
             raise progress.fault(aim.host) from None
         except httpcore.LocalProtocolError:

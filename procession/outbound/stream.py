@@ -18,14 +18,18 @@ from procession.outbound.guard import Guard, Target, literal
 from procession.outbound.resolve import Resolve
 
 HELD = 65_536  # bytes that wait to be read before the other side is held back
+HEAD = 102_400  # bytes of an answer's headers, with whatever interim answers come before it
+PIECE = 4_096  # of them at a time: many small answers in a large piece would hold up all others
 EACH = 3.0  # seconds for an address that is not the last one
 
 
 class Progress:
-    """How far a try has come: what it means when its time runs out now."""
+    """How far a try has come: what it means when its time runs out now, and what may still come."""
 
     def __init__(self) -> None:
         self.fault: type[Fault] = ConnectionFailed
+        self.head = HEAD  # bytes that may still come before the answer's headers have ended
+        self.answered = False
 
     @property
     def went(self) -> bool:
@@ -126,12 +130,25 @@ class Stream(asyncio.Protocol, httpcore.AsyncNetworkStream):
             await self._wait()
         if not self._received and self._broken:
             raise httpcore.ReadError
+        if not PROGRESS.get().answered:
+            max_bytes = await self._of_the_head(max_bytes)
         data = bytes(self._received[:max_bytes])
         del self._received[:max_bytes]
         if self._held and len(self._received) <= HELD:
             self._held = False
             self._transport.resume_reading()
         return data
+
+    async def _of_the_head(self, max_bytes: int) -> int:
+        """How much to read before the headers have ended. Others have their turn in between."""
+        progress = PROGRESS.get()
+        if progress.head <= 0:
+            raise httpcore.ReadError
+        if progress.head < HEAD:
+            await asyncio.sleep(0)
+        most = min(max_bytes, PIECE)
+        progress.head -= min(most, len(self._received))
+        return most
 
     @override
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
