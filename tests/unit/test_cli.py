@@ -1,5 +1,6 @@
 """The command line: what is wrong with it is said in one line, with status two."""
 
+import base64
 import logging
 import signal
 from importlib.metadata import version
@@ -100,6 +101,7 @@ def test_the_release_is_told(capsys):
 )
 async def test_what_the_plain_command_may_not_ask_for(environment, capsys, given, says):
     environment.setenv("DATABASE_URL", "postgresql://127.0.0.1:1/app")
+    environment.setenv("SECRETS__KEYS", f"a:{base64.b64encode(bytes(32)).decode()}")
 
     with pytest.raises(SystemExit) as ended:
         await worker._plain.work(None, given)  # noqa: SLF001  as Procrastinate's command comes in

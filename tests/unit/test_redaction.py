@@ -1,4 +1,4 @@
-from time import perf_counter
+from time import thread_time
 
 import pytest
 from hypothesis import example, given, settings
@@ -171,7 +171,7 @@ def test_a_second_pass_may_mask_more_but_reveals_nothing(text):
 def test_a_hostile_text_takes_no_time(part, size):
     text = (part * size)[: size - 2] + " \n"
 
-    started = perf_counter()
+    started = thread_time()
     redact(text)
 
-    assert perf_counter() - started < 0.5
+    assert thread_time() - started < 0.5

@@ -1,6 +1,6 @@
 from dataclasses import replace
 from datetime import UTC, datetime
-from time import perf_counter
+from time import thread_time
 
 import pytest
 from hypothesis import given, settings
@@ -398,8 +398,8 @@ def test_any_value_in_any_format_is_a_text(value, form):
 def test_a_hostile_text_takes_time_in_proportion(part):
     text = (part * 262_144)[:262_144]
 
-    started = perf_counter()
+    started = thread_time()
     rendered = render(text, NAMES)
 
-    assert perf_counter() - started < 2
+    assert thread_time() - started < 2
     assert rendered == text
