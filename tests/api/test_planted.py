@@ -38,7 +38,7 @@ PLACES = {
     "at the start": 0,
     "before the 500th character": 490,
     "at the 500th character": 500 - len(KEY) // 2,
-    "before the 4,096th byte": 4096 - 12,
+    "at the 4,096th byte": 4096 - 40,
 }
 
 
@@ -110,7 +110,7 @@ def echo(receiver, form, at):
 
     async def act(writer):
         came = receiver.received[-1]
-        told = json.dumps(came.headers) + "".join(form(one) for one in (SECRET, SECRET[6:]))
+        told = " ".join(form(one) for one in (SECRET, SECRET[6:])) + json.dumps(came.headers)
         body = (wordy(at) + told).encode()
         writer.write(b"HTTP/1.1 400 No\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         await writer.drain()
