@@ -21,6 +21,7 @@ from procession.actions.attempt import Attempt, Performed
 from procession.actions.base import Action, Context, Entries, Kept
 from procession.actions.parameters import UnrenderedError, parameters_of, references_of
 from procession.actions.registry import Registry
+from procession.engine.masking import mask
 from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
 from procession.engine.redaction import redact
 from procession.engine.workflow import ActionDefinition
@@ -77,14 +78,17 @@ class _Performing:
             return Failed(f"No worker here serves the type {type_}.", retryable=True)
         try:
             attempt = await self._informed()
-            parameters = parameters_of(attempt, self.registry.kind(type_))
+            kind = self.registry.kind(type_)
+            parameters = parameters_of(attempt, kind)
         except UnrenderedError as error:
             return Failed(str(error), retryable=error.retryable)
         except OUTAGES:
             return Failed(UNREAD, retryable=True)
         context = attempt.context(self.client, kept, self.entries, children=self)
         act = _act(action, context, parameters, blocking=self.registry.is_blocking(type_))
-        return await _ended(asyncio.create_task(act), limit)
+        outcome = await _ended(asyncio.create_task(act), limit)
+        known = [value for name, value in parameters.items() if kind.is_credential(name)]
+        return _without(outcome, known) if known else outcome
 
     async def _informed(self) -> Attempt:
         """The attempt with what its templates read of other entries."""
@@ -202,6 +206,12 @@ def _is_timeout(error: BaseException) -> bool:
         several = cast("BaseExceptionGroup[BaseException]", error)
         return any(_is_timeout(one) for one in several.exceptions)
     return any("timeout" in one.__name__.lower() for one in type(error).__mro__)
+
+
+def _without(outcome: Outcome, credentials: list[str]) -> Outcome:
+    """The outcome without what was its action's to know: whatever it looks like, it is masked."""
+    error: object = outcome.error
+    return replace(outcome, error=mask(error, credentials)) if isinstance(error, str) else outcome
 
 
 def _clean(outcome: Outcome) -> Outcome:

@@ -39,7 +39,7 @@ def said(record: logging.LogRecord) -> str:
 def cause(record: logging.LogRecord) -> list[str]:
     """The type of what was raised, then the places it passed, the innermost last."""
     raised = record.exc_info
-    if raised is None or raised[0] is None:
+    if not raised or raised[0] is None:  # False, where a library passes that
         return []
     places = traceback.extract_tb(raised[2])
     return [
