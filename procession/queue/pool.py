@@ -19,6 +19,9 @@ INDEXES = (
     " -c random_page_cost=1.1 -c jit=off"
 )
 
+# What the driver and the statements understand, whatever the database or the role is set to.
+SPOKEN = "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres"
+
 
 @dataclass(frozen=True, slots=True)
 class Database:
@@ -34,9 +37,9 @@ class Database:
 
     @property
     def conninfo(self) -> str:
-        """The connection string, with the schema and the time zone of every session in it."""
+        """The connection string, with what every session is to be set to in it."""
         options = (
-            f"-c search_path={self.schema} -c timezone=UTC "
+            f"-c search_path={self.schema} {SPOKEN} "
             f"-c statement_timeout={self.statement_timeout}s"
             f"{INDEXES if self.prefer_indexes else ''}"
         )
@@ -45,6 +48,7 @@ class Database:
             options=options,
             connect_timeout=self.connect_timeout,
             application_name="procession",
+            client_encoding="UTF8",
         )
 
 
