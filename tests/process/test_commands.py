@@ -1,4 +1,5 @@
 import pytest
+from fix_process import KEYS
 from fix_worker import free_port
 
 from procession.app.local import serve
@@ -26,7 +27,7 @@ async def test_migrate_says_what_it_did(command, url):
 
 @pytest.mark.parametrize("name", ["api", "worker"])
 async def test_a_schema_that_lacks_something_is_refused(command, url, name):
-    process = await command("procession", name, DATABASE_URL=url)
+    process = await command("procession", name, DATABASE_URL=url, SECRETS__KEYS=KEYS)
 
     assert await process.ended() == 1
     (line,) = process.said
@@ -40,7 +41,8 @@ async def test_a_postgres_that_is_away_at_the_start_is_waited_for(command, home,
         url = local.url
         await (await command("procession", "migrate", DATABASE_URL=url)).ended()
     port = await free_port()
-    process = await command("procession", name, DATABASE_URL=url, HOST="127.0.0.1", PORT=port)
+    where = {"DATABASE_URL": url, "HOST": "127.0.0.1", "PORT": port}
+    process = await command("procession", name, **where, SECRETS__KEYS=KEYS)
     await process.until("Postgres does not answer")
 
     with serve(home / "postgres"):
@@ -52,7 +54,7 @@ async def test_a_postgres_that_is_away_at_the_start_is_waited_for(command, home,
 @pytest.mark.parametrize("name", ["api", "worker"])
 async def test_a_stop_while_postgres_is_away_is_a_stop(command, name):
     nowhere = f"postgresql://127.0.0.1:{await free_port()}/app"
-    process = await command("procession", name, DATABASE_URL=nowhere)
+    process = await command("procession", name, DATABASE_URL=nowhere, SECRETS__KEYS=KEYS)
     await process.until("Postgres does not answer")
 
     assert await process.stop() == 0
@@ -79,7 +81,7 @@ async def test_a_key_for_what_does_not_exist_is_refused(command, database, optio
 
 async def test_the_plain_command_refuses_too_many_slots_with_status_two(command, database):
     line = ("procrastinate", "--app", "procession.app.worker.jobs", "worker", "--concurrency", 30)
-    process = await command(*line, DATABASE_URL=database.url)
+    process = await command(*line, DATABASE_URL=database.url, SECRETS__KEYS=KEYS)
 
     assert await process.ended() == 2
     assert process.said[-1] == "procession: --concurrency takes 1 to 20, not 30"
