@@ -4,10 +4,14 @@ No leader is needed: rows are taken with SKIP LOCKED, a bounded number at a time
 decided on under its row's lock, so a second keeper finds nothing to do.
 """
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
+from time import monotonic
 from typing import Any, LiteralString
 from uuid import UUID
+
+from psycopg import DataError, IntegrityError
 
 from procession.engine.commands import stop
 from procession.engine.run import DOCUMENT_FORMAT, Run, Step, lose
@@ -16,6 +20,8 @@ from procession.queue.claim import definition_of, run_of
 from procession.queue.leases import SyncConnection
 from procession.queue.save import AT_ONCE, SAVE, Row, Seen, encode, rows_of
 from procession.queue.types import Rescued, Stopped
+
+log = logging.getLogger(__name__)
 
 # `now()`, since an index is not asked by a clock that moves, and these wait for no lock. A newer
 # document is left to the workers that know it.
@@ -28,27 +34,49 @@ LAPSED = """
       on used.tenant = run.tenant and used.workflow_id = run.workflow_id
      and used.version = run.workflow_version
     where run.lease_token is not null and run.lease_until < now()
-      and run.document_format <= %(format)s
+      and run.document_format <= %(format)s and run.id <> all(%(unread)s)
     order by run.lease_until
     limit %(limit)s
     for no key update of run skip locked
 """
+# A tenant's first before another's second, so that many of one do not hold up the rest. Of each
+# workflow no more are looked at than may be taken, by id: no index has them as they are due.
 SWITCHED_OFF = """
+    with found as materialized (
+        select run.tenant, run.id, run.due_at,
+               row_number() over (partition by run.tenant order by run.due_at, run.id) as place
+        from workflow cross join lateral (
+            select run.tenant, run.id, run.due_at from run
+            where run.tenant = workflow.tenant and run.workflow_id = workflow.id
+              and run.completed_at is null and run.due_at <= now()
+              and run.executor is null and run.document_format <= %(format)s
+              and run.id <> all(%(unread)s)
+            order by run.id limit %(limit)s
+        ) as run
+        where not workflow.enabled
+    ), turn as materialized (
+        select tenant, id from found order by place, due_at, id limit %(limit)s
+    )
     select run.tenant, run.id, run.version, used.definition::text, clock_timestamp(),
            run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
            run.actions::text, run.outputs::text
-    from workflow
-    join run on run.tenant = workflow.tenant and run.workflow_id = workflow.id
+    from turn cross join lateral (
+        select * from run
+        where run.tenant = turn.tenant and run.id = turn.id
+          and coalesce(run.due_at <= now(), false) and run.document_format <= %(format)s
+        for no key update of run skip locked
+    ) as run
     join workflow_version as used
       on used.tenant = run.tenant and used.workflow_id = run.workflow_id
      and used.version = run.workflow_version
-    where not workflow.enabled and run.completed_at is null and run.due_at <= now()
-      and run.executor is null and run.document_format <= %(format)s
-    limit %(limit)s
-    for no key update of run skip locked
 """
 
+BATCHES = 10  # that one call asks for, if none of a batch can be read
+LEFT = 600.0  # seconds; somebody may have put it right by then
+MOST_UNREAD = 10_000  # that are remembered
+
 Decide = Callable[[Run, Definition, datetime], Step]
+Decided = tuple[str, UUID, Step, bytes]
 
 
 def rescue(conn: SyncConnection, limit: int = AT_ONCE) -> list[Rescued]:
@@ -67,18 +95,69 @@ def decide_each(
     conn: SyncConnection, statement: LiteralString, limit: int, decide: Decide
 ) -> list[tuple[str, UUID, Step]]:
     """Lock runs, decide on each and write them, in one transaction."""
-    with conn.transaction():
-        wanted = {"limit": limit, "format": DOCUMENT_FORMAT}
-        found = conn.execute(statement, wanted).fetchall()
-        decided = [_decided(row, decide) for row in found]
-        if decided:
+    for _ in range(BATCHES):
+        with conn.transaction():
+            wanted = {"limit": limit, "format": DOCUMENT_FORMAT, "unread": _unread.ids()}
+            found = conn.execute(statement, wanted).fetchall()
+            decided = [one for row in found if (one := _decided(row, decide)) is not None]
+            written = _written(conn, decided)
+        if written or len(found) < limit:
+            return [(tenant, id_, step) for tenant, id_, step, _ in written]
+    return []
+
+
+def _written(conn: SyncConnection, decided: list[Decided]) -> list[Decided]:
+    """Those of them that could be written: a number may be too large, say."""
+    if not decided:
+        return []
+    try:
+        with conn.transaction():
             conn.execute(SAVE, rows_of([row for *_, row in decided]))
-    return [(tenant, id_, step) for tenant, id_, step, _ in decided]
+    except (DataError, IntegrityError) as error:
+        if len(decided) == 1:
+            _unread.add(decided[0][1], error)
+            return []
+        return [written for one in decided for written in _written(conn, [one])]
+    for _, id_, *_ in decided:
+        _unread.drop(id_)
+    return decided
 
 
-def _decided(row: tuple[Any, ...], decide: Decide) -> tuple[str, UUID, Step, bytes]:
+def _decided(row: tuple[Any, ...], decide: Decide) -> Decided | None:
     tenant, id_, version, text, now, *columns = row
-    definition, run = definition_of(text), run_of(columns)
-    step = decide(run, definition, now)
-    seen = Seen(tenant=tenant, id=id_, version=version, outputs=run.outputs)
-    return tenant, id_, step, encode(Row.of(seen, step, definition, now))
+    try:
+        definition, run = definition_of(text), run_of(columns)
+        step = decide(run, definition, now)
+        seen = Seen(tenant=tenant, id=id_, version=version, outputs=run.outputs)
+        encoded = encode(Row.of(seen, step, definition, now))
+    except Exception as error:  # noqa: BLE001  whatever was made of it by hand; others go on
+        _unread.add(id_, error)
+        return None
+    return tenant, id_, step, encoded
+
+
+class Unread:
+    """Runs that cannot be read or written: each is said once, and left alone for a while."""
+
+    def __init__(self) -> None:
+        self._until: dict[UUID, float] = {}
+
+    def ids(self) -> list[UUID]:
+        """Those that are left for now."""
+        now = monotonic()
+        return [id_ for id_, until in self._until.items() if until > now]
+
+    def add(self, id_: UUID, error: Exception) -> None:
+        """Leave it, since it cannot be read."""
+        if self._until.pop(id_, None) is None:
+            log.error("Run %s cannot be read or written and is left as it is", id_, exc_info=error)
+        self._until[id_] = monotonic() + LEFT
+        if len(self._until) > MOST_UNREAD:
+            del self._until[next(iter(self._until))]
+
+    def drop(self, id_: UUID) -> None:
+        """Forget it: it was put right."""
+        self._until.pop(id_, None)
+
+
+_unread = Unread()

@@ -97,6 +97,7 @@ FORSAKEN = """
                        and run.due_at <= now(), false)
           and run.due_type <> all(watched.served)
           and run.executor is null and run.document_format <= %(format)s
+          and run.id <> all(%(unread)s)
         for no key update of run skip locked
     ) as run
     join workflow_version as used
