@@ -12,7 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
-from procession.queue.leases import Held, SyncConnection, Unreachable, connection, renew
+from procession.queue.leases import (
+    Held,
+    Locked,
+    SyncConnection,
+    Unreachable,
+    connection,
+    renew,
+)
 from procession.queue.mend import Place, mend
 from procession.queue.pool import Database
 from procession.queue.rescue import rescue, stop_switched_off
@@ -35,7 +42,7 @@ class Duty:
     """Something to be done again and again."""
 
     every: float
-    do: Callable[[SyncConnection], None]
+    do: Callable[[SyncConnection], bool | None]  # False: again soon
     next_at: float = 0.0
 
 
@@ -52,6 +59,7 @@ class Keeper:
     _watch: Place = field(default_factory=Place)
     _end: threading.Event = field(default_factory=threading.Event)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _failure: Exception | None = None
 
     async def run(self) -> None:
         """Keep on until `end`; the actions are cancelled when their leases cannot be renewed."""
@@ -66,8 +74,8 @@ class Keeper:
                     await self._ended.wait()
             except TimeoutError:
                 continue
-        if not self._end.is_set():
-            raise RuntimeError("The keeper ended without being asked to")
+        if self._failure:
+            raise self._failure
 
     def end(self) -> None:
         """Stop keeping, once nothing is held."""
@@ -86,6 +94,8 @@ class Keeper:
         try:
             while not self._end.is_set():
                 self._connected(duties)
+        except Exception as error:  # noqa: BLE001  raised where it is waited for
+            self._failure = error
         finally:
             self._loop.call_soon_threadsafe(self._ended.set)
 
@@ -94,21 +104,22 @@ class Keeper:
         try:
             with connection(self.database) as conn:
                 while not self._end.wait(max(0.0, min(d.next_at for d in duties) - monotonic())):
-                    for duty in duties:
-                        if duty.next_at <= monotonic():
-                            duty.do(conn)
-                            duty.next_at = monotonic() + duty.every
+                    # the first that is due, so that the leases wait for one other at most
+                    now = monotonic()
+                    if one := next((one for one in duties if one.next_at <= now), None):
+                        _do(one, conn)
                 leave(conn, self.worker)
         except Unreachable as error:
             log.warning("The keeper cannot reach the database: %s", type(error).__name__)
             self._end.wait(AGAIN)
 
-    def _renew(self, conn: SyncConnection) -> None:
+    def _renew(self, conn: SyncConnection) -> bool:
         began = monotonic()
-        gone = renew(conn, self.held.claims())
-        self.held.renewed_at = began
-        if gone:
-            self._loop.call_soon_threadsafe(self.held.lose, gone)
+        left = renew(conn, self.held.claims())
+        self.held.renewed(began, left.behind)
+        if left.gone:
+            self._loop.call_soon_threadsafe(self.held.lose, left.gone)
+        return not left.behind
 
     def _beat(self, conn: SyncConnection) -> None:
         beat(conn, self.worker)
@@ -139,3 +150,12 @@ class Keeper:
 
     def _say(self, happened: Happened) -> None:
         self._loop.call_soon_threadsafe(self.tell, happened)
+
+
+def _do(duty: Duty, conn: SyncConnection) -> None:
+    try:
+        soon = duty.do(conn) is False
+    except Locked:  # by somebody who stands still: the other duties go on
+        log.warning("A duty of the keeper met a row that is locked, and is tried again")
+        soon = True
+    duty.next_at = monotonic() + (AGAIN if soon else duty.every)

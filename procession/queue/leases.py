@@ -5,11 +5,13 @@ lease is cancelled, and records nothing.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from time import monotonic
 
 from psycopg import Connection, Error, connect
+from psycopg.errors import LockNotAvailable
 from psycopg.rows import TupleRow
 
 from procession.queue.pool import Database
@@ -20,12 +22,14 @@ SELF_STOP = timedelta(seconds=10)  # without a renewal a worker cancels its own 
 
 SyncConnection = Connection[TupleRow]
 Unreachable = Error  # what a statement of the keeper raises
+Locked = LockNotAvailable  # or this, when somebody else has locked a row for longer than WAIT
+WAIT = 1  # seconds
 
 
 def connection(database: Database) -> SyncConnection:
     """One for a thread of its own. A server that went away is noticed well before a lease ends."""
     return connect(
-        database.conninfo,
+        replace(database, lock_timeout=WAIT).conninfo,
         autocommit=True,
         connect_timeout=min(database.connect_timeout, 5),
         keepalives_idle=3,
@@ -35,6 +39,14 @@ def connection(database: Database) -> SyncConnection:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """The last renewal that worked, and what it passed over."""
+
+    at: float  # when it was begun
+    behind: Mapping[int, float] = field(default_factory=dict[int, float])  # since when, by token
+
+
 class Held:
     """The claims of this process, from their lease to their outcome."""
 
@@ -42,7 +54,7 @@ class Held:
         self._claims: dict[int, Claim] = {}
         self._tasks: dict[int, asyncio.Task[object]] = {}
         self._lost: set[int] = set()
-        self.renewed_at = monotonic()  # when the last renewal that worked was begun
+        self._renewal = Renewal(monotonic())
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -72,6 +84,16 @@ class Held:
         """What is held now. One step of the interpreter, so that a thread may ask."""
         return list(self._claims.values())
 
+    @property
+    def renewed_at(self) -> float:
+        """When the last renewal that worked was begun."""
+        return self._renewal.at
+
+    def renewed(self, at: float, behind: Iterable[int] = ()) -> None:
+        """All were renewed but these, whose rows were locked. A thread may say so."""
+        last = self._renewal
+        self._renewal = Renewal(at, {one: last.behind.get(one, last.at) for one in behind})
+
     def lose(self, tokens: Iterable[int]) -> None:
         """Cancel what goes on under these tokens."""
         for token in tokens:
@@ -82,30 +104,54 @@ class Held:
 
     def fence(self) -> int:
         """Cancel what has not been renewed for so long that its lease may end; how many."""
-        limit = monotonic() - SELF_STOP.total_seconds()
+        limit, last = monotonic() - SELF_STOP.total_seconds(), self._renewal
         lapsing = [
             one.token
             for one in self.claims()
-            if max(self.renewed_at, one.stopwatch) < limit and one.token not in self._lost
+            if max(last.behind.get(one.token, last.at), one.stopwatch) < limit
+            and one.token not in self._lost
         ]
         self.lose(lapsing)
         return len(lapsing)
 
 
+# A row that somebody else has locked is passed over: the others must not wait for it. What is left
+# of the claims is read as it was before: under its lease still, or gone.
 RENEW = """
-    update run set lease_until = clock_timestamp() + interval '15 seconds'
-    from unnest(%(tenants)s::text[], %(ids)s::uuid[], %(tokens)s::bigint[])
-         as held (tenant, id, token)
-    where run.tenant = held.tenant and run.id = held.id
-      and run.lease_token = held.token and run.lease_until > clock_timestamp()
-    returning run.lease_token
+    with held as materialized (
+        select * from unnest(%(tenants)s::text[], %(ids)s::uuid[], %(tokens)s::bigint[])
+                      as held (tenant, id, token)
+    ), picked as materialized (
+        select run.tenant, run.id, held.token
+        from held join run on run.tenant = held.tenant and run.id = held.id
+        where run.lease_token = held.token and run.lease_until > clock_timestamp()
+        for no key update of run skip locked
+    ), renewed as (
+        update run set lease_until = clock_timestamp() + interval '15 seconds'
+        from picked
+        where run.tenant = picked.tenant and run.id = picked.id and run.lease_token = picked.token
+        returning run.lease_token
+    )
+    select token,
+           exists (select from run
+                   where run.tenant = held.tenant and run.id = held.id
+                     and run.lease_token = held.token and run.lease_until > clock_timestamp())
+    from held where not exists (select from renewed where lease_token = token)
 """
 
 
-def renew(conn: SyncConnection, claims: list[Claim]) -> set[int]:
-    """Renew these leases; the tokens of those that are not held any more."""
+@dataclass(frozen=True, slots=True)
+class Unrenewed:
+    """The tokens that a renewal left out."""
+
+    gone: set[int] = field(default_factory=set[int])  # held no more
+    behind: set[int] = field(default_factory=set[int])  # somebody else has locked their rows
+
+
+def renew(conn: SyncConnection, claims: list[Claim]) -> Unrenewed:
+    """Renew these leases, but for those that cannot be renewed now."""
     if not claims:
-        return set()
+        return Unrenewed()
     claims = sorted(claims, key=lambda one: (one.tenant.slug, one.id))
     cursor = conn.execute(
         RENEW,
@@ -115,4 +161,6 @@ def renew(conn: SyncConnection, claims: list[Claim]) -> set[int]:
             "tokens": [one.token for one in claims],
         },
     )
-    return {one.token for one in claims} - {token for (token,) in cursor.fetchall()}
+    left: list[tuple[int, bool]] = cursor.fetchall()
+    behind = {token for token, is_live in left if is_live}
+    return Unrenewed({token for token, _ in left} - behind, behind)

@@ -22,6 +22,10 @@ INDEXES = (
 # What the driver and the statements understand, whatever the database or the role is set to.
 SPOKEN = "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres"
 
+# Seconds. Who stands still in the middle of a transaction gives up what it has locked, before the
+# leases of those runs end: they last 15, and are renewed every 5.
+IDLE = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Database:
@@ -34,13 +38,16 @@ class Database:
     connect_timeout: int = 10
     statement_timeout: int = 30
     prefer_indexes: bool = False  # of a worker: see INDEXES
+    lock_timeout: int = 0  # for a row that somebody else has locked; 0: as long as the statement
 
     @property
     def conninfo(self) -> str:
         """The connection string, with what every session is to be set to in it."""
         options = (
             f"-c search_path={self.schema} {SPOKEN} "
-            f"-c statement_timeout={self.statement_timeout}s"
+            f"-c statement_timeout={self.statement_timeout}s "
+            f"-c lock_timeout={self.lock_timeout}s "
+            f"-c idle_in_transaction_session_timeout={IDLE}s"
             f"{INDEXES if self.prefer_indexes else ''}"
         )
         return make_conninfo(
@@ -48,6 +55,9 @@ class Database:
             options=options,
             connect_timeout=self.connect_timeout,
             application_name="procession",
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
             client_encoding="UTF8",
         )
 

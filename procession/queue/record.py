@@ -13,7 +13,7 @@ from functools import partial
 from uuid import UUID
 
 from psycopg import Error
-from psycopg.errors import ProgramLimitExceeded
+from psycopg.errors import LockNotAvailable, ProgramLimitExceeded
 
 from procession.engine.delivery import Delivery
 from procession.engine.run import Step
@@ -34,6 +34,8 @@ AGAIN = timedelta(milliseconds=500)  # between tries while the database does not
 # Turns of the event loop that others are waited for: what it takes to begin and to end a claim
 # that was just fetched. No clock is waited on, and for a lone outcome nothing at all.
 TURNS = 8
+WAIT = "1s"  # of a group for a row that somebody else has locked; a command holds one for moments,
+ALONE = "100ms"  # and then of each alone, to find the one that is locked by who stands still
 LAST = timedelta(seconds=5)  # for what is on its way when the worker stops
 
 
@@ -50,6 +52,8 @@ class Recorder:
         self._tell = tell
         self._pending: list[Pending] = []
         self._some = asyncio.Event()
+        self._locked: list[Pending] = []  # tried beside the others, which do not wait for them
+        self._any_locked = asyncio.Event()
         self._apart = Apart(pool)
         self._closed = False
 
@@ -117,10 +121,11 @@ class Recorder:
         try:
             async with asyncio.TaskGroup() as beside:
                 beside.create_task(self._apart.run())
+                beside.create_task(self._write_what_was_locked())
                 await self._write_each_group()
         finally:
             self._closed = True
-            for one in self._pending:
+            for one in [*self._pending, *self._locked]:
                 one.written.cancel()
 
     async def _write_each_group(self) -> None:
@@ -134,6 +139,17 @@ class Recorder:
             if group:
                 await self._flush(sorted(group, key=_place))
 
+    async def _write_what_was_locked(self) -> None:
+        while True:
+            await self._any_locked.wait()
+            await asyncio.sleep(AGAIN.total_seconds())
+            for _ in range(len(self._locked)):
+                one = self._locked.pop(0)
+                if not one.written.done():  # it is when its lease was lost
+                    await self._flush([one], ALONE)
+            if not self._locked:
+                self._any_locked.clear()
+
     async def _gathered(self) -> None:
         """Let those that end in the same moment come along.
 
@@ -145,11 +161,11 @@ class Recorder:
             for _ in range(TURNS):
                 await asyncio.sleep(0)
 
-    async def _flush(self, group: list[Pending]) -> None:
+    async def _flush(self, group: list[Pending], wait: str = WAIT) -> None:
         try:
             async with self._pool.connection() as conn:
                 with_them = [row for one in group if not one.apart for row in one.deliveries]
-                saved = await save(conn, [one.row for one in group], with_them)
+                saved = await save(conn, [one.row for one in group], with_them, wait=wait)
                 for one in group:
                     if one.claim.id in saved:
                         _answer(one, one.step)
@@ -157,6 +173,8 @@ class Recorder:
                         await self._moved_on(conn, one)
         except ProgramLimitExceeded as error:  # an OperationalError, though it is the text's fault
             await self._one_by_one(group, error)
+        except LockNotAvailable:  # nothing of the group was written
+            await self._set_aside(group)
         except OUTAGES as error:
             log.warning("Outcomes cannot be written: %s", type(error).__name__)
             await asyncio.sleep(AGAIN.total_seconds())
@@ -165,6 +183,16 @@ class Recorder:
                 self._later(one)
         except Error as error:
             await self._one_by_one(group, error)
+
+    async def _set_aside(self, group: list[Pending]) -> None:
+        """Part a group that waited for too long, and keep apart what alone does so too."""
+        if len(group) > 1:
+            for one in group:
+                await self._flush([one], ALONE)
+            return
+        log.warning("An outcome waits: somebody else has locked its run")
+        self._locked += group
+        self._any_locked.set()
 
     async def _moved_on(self, conn: Connection, one: Pending) -> None:
         """Decide anew on a run that somebody else wrote, if it is held still."""

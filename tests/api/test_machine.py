@@ -341,9 +341,9 @@ class RunsMachine(RuleBasedStateMachine):
         leases = "select id, lease_until from run order by id"
         before = self.world.do(self.world.rows(leases))
         stale = [one for run, one in self.claims if not self.holds(run, one)]
-        assert renew(self.world.kept, stale) == {one.token for one in stale}
+        assert renew(self.world.kept, stale).gone == {one.token for one in stale}
         assert self.world.do(self.world.rows(leases)) == before  # of nobody else's
-        lost = renew(self.world.kept, [taken for _, taken in self.claims])
+        lost = renew(self.world.kept, [taken for _, taken in self.claims]).gone
         assert lost == {one.token for run, one in self.claims if not self.holds(run, one)}
         later = (
             "update run set lease_until = lease_until + interval '1 h' where lease_until > now()"

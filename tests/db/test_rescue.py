@@ -2,13 +2,14 @@
 
 import asyncio
 import uuid
+from time import monotonic
 
 import pytest
 from fix_queue import WANTED, age, jobs_that_differ
 
 from procession.queue import mend as mending
 from procession.queue.claim import claim
-from procession.queue.leases import Held, connection, renew
+from procession.queue.leases import Held, Unrenewed, connection, renew
 from procession.queue.mend import Place, mend
 from procession.queue.rescue import rescue, stop_switched_off
 from procession.queue.workers import Worker, beat, leave
@@ -94,7 +95,7 @@ async def test_a_renewal_moves_the_end_of_the_lease_only(conn, kept, make):
     await age(conn, lease_until=6)
     before = await row(conn, "select version, updated_at, actions from run")
 
-    assert await asyncio.to_thread(renew, kept, [taken]) == set()
+    assert await asyncio.to_thread(renew, kept, [taken]) == Unrenewed()
 
     assert await row(conn, "select version, updated_at, actions from run") == before
     left = "select lease_until - now() > interval '14 s' from run"
@@ -107,7 +108,7 @@ async def test_a_renewal_says_what_is_gone(conn, kept, make, change):
     (taken,) = await claim(conn, WANTED, 1)
     await conn.execute(f"update run set {change}")
 
-    assert await asyncio.to_thread(renew, kept, [taken]) == {taken.token}
+    assert (await asyncio.to_thread(renew, kept, [taken])).gone == {taken.token}
 
 
 async def test_what_was_not_renewed_for_ten_seconds_is_cancelled(conn, make):
@@ -119,7 +120,7 @@ async def test_what_was_not_renewed_for_ten_seconds_is_cancelled(conn, make):
     task = asyncio.create_task(going_on.wait())
     held.begin(old.token, task)
 
-    held.renewed_at -= 11
+    held.renewed(monotonic() - 11)
     assert held.fence() == 0
     object.__setattr__(old, "stopwatch", old.stopwatch - 11)
     assert held.fence() == 1
