@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -51,11 +51,36 @@ async def serve_health(host: str, port: int, health: Health) -> AsyncGenerator[A
 
 async def of_database(pool: Pool) -> list[str]:
     """`database` when it has not answered in time, `schema` when it is not one for this release."""
-    try:
-        async with asyncio.timeout(PATIENCE), pool.connection(PATIENCE) as conn:
+
+    async def look() -> list[str]:
+        async with pool.connection(PATIENCE) as conn:
             return ["schema"] if await unusable(conn) else []
-    except (TimeoutError, *OUTAGES):
+
+    return await _in_time(look())
+
+
+# Those that a server that stands still has not answered. A statement that is cancelled waits for
+# the server to agree, so that they are left to themselves instead.
+_left = set[asyncio.Task[list[str]]]()
+
+
+async def _in_time(look: Coroutine[None, None, list[str]]) -> list[str]:
+    task = asyncio.create_task(look)
+    _left.add(task)
+    task.add_done_callback(_left.discard)
+    await asyncio.wait({task}, timeout=PATIENCE)
+    if not task.done():
+        task.add_done_callback(_unheard)
         return ["database"]
+    try:
+        return task.result()
+    except OUTAGES:
+        return ["database"]
+
+
+def _unheard(task: asyncio.Task[list[str]]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 class Keys:
@@ -67,11 +92,11 @@ class Keys:
 
     async def reasons(self, pool: Pool) -> list[str]:
         """`secrets` while it lacks the API's first key; logged when that begins."""
-        try:
-            async with asyncio.timeout(PATIENCE), pool.connection(PATIENCE) as conn:
-                digest = await first_key.noted(conn)
-        except (TimeoutError, *OUTAGES):
-            return ["database"]
+        return await _in_time(self._look(pool))
+
+    async def _look(self, pool: Pool) -> list[str]:
+        async with pool.connection(PATIENCE) as conn:
+            digest = await first_key.noted(conn)
         lacks = digest is not None and not self._ring.holds(digest)
         if lacks and not self._lacks:
             log.error("SECRETS__KEYS lacks the key that the API seals with, its first one")

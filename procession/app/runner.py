@@ -30,6 +30,7 @@ from procession.tasks.attempt import PERFORMER, Performer, attempt
 from procession.tasks.retention import CRON, RETENTION, Sweeper, retention
 
 MOST = 20  # actions in flight in one worker
+PATIENCE = 5.0  # seconds at the end for a database that does not answer
 STALE_PASS = 30.0  # seconds without a pass, or
 STALE_BEAT = 15.0  # without a renewal of the worker's row, after which it is not ready
 
@@ -53,12 +54,6 @@ class Options:
 
 class UnaskedError(Exception):
     """The worker ended without being asked to."""
-
-
-async def _unless_it_ends(task: asyncio.Task[None]) -> None:
-    await asyncio.wait({task})
-    await task  # raises what ended it
-    raise UnaskedError
 
 
 class Runner:
@@ -119,24 +114,34 @@ class Runner:
         """Work until asked to stop; actions in flight may end within the grace, then are cut."""
         # outside of the group: when that fails, what is in flight must be written all the same
         recording = asyncio.create_task(self._recorder.run())
+        keeping = asyncio.create_task(self._keeper.run())
         try:
             async with asyncio.TaskGroup() as beside:
-                watching = beside.create_task(_unless_it_ends(recording))
-                keeping = beside.create_task(self._keeper.run())
-                stopping = beside.create_task(self._when(stop))
+                watching = [
+                    beside.create_task(self._unless_it_ends(recording)),
+                    beside.create_task(self._unless_it_ends(keeping)),
+                    beside.create_task(self._when(stop)),
+                ]
                 try:
                     await self.working.run()
                     if self._options.wait and not stop.is_set():
                         raise UnaskedError
                 finally:
                     await self._give_back()
-                    watching.cancel()
-                    stopping.cancel()
+                    for one in watching:
+                        one.cancel()
                     self._keeper.end()
-                    await asyncio.wait({keeping})
+                    await asyncio.wait({keeping}, timeout=PATIENCE)
         finally:
             recording.cancel()
-            await asyncio.wait({recording})
+            await asyncio.wait({recording}, timeout=PATIENCE)
+
+    async def _unless_it_ends(self, task: asyncio.Task[None]) -> None:
+        await asyncio.wait({task})
+        self.working.stop()  # and let nothing go on that is not renewed, or not recorded
+        self._held.lose(one.token for one in self._held.claims())
+        await task  # raises what ended it
+        raise UnaskedError
 
     async def _give_back(self) -> None:
         for claim in self.working.unstarted():
