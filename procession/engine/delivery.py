@@ -39,11 +39,16 @@ def is_secret_header(name: str) -> bool:
 
 def masked(headers: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
     """The headers as they may be kept."""
-    known = tuple(secrets)
-    return {
-        name: MASK if is_secret_header(name) else storable(mask(value, known) if known else value)
-        for name, value in headers.items()
-    }
+    known = [one for one in secrets if one]
+    return {name: _shown(name, value, known) for name, value in headers.items()}
+
+
+def _shown(name: str, value: str, known: list[str]) -> str:
+    if is_secret_header(name):
+        return MASK
+    if any(one in value for one in known):  # they are ours: nobody has encoded anything in them
+        value = mask(value, known)
+    return storable(value)
 
 
 def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
