@@ -3,6 +3,7 @@
 The address is kept as its origin, a header whose name looks like a credential's without its value.
 """
 
+import codecs
 import re
 from collections.abc import Iterable, Mapping
 from uuid import UUID
@@ -13,6 +14,7 @@ from procession.engine.masking import mask
 from procession.engine.redaction import MASK, redact, storable
 
 _SECRET_HEADER = re.compile(r"auth|cookie|signature|key|token|secret", re.IGNORECASE)
+_DECODER = codecs.getincrementaldecoder("utf-8")
 BODY_KEPT = 4_096  # bytes
 
 
@@ -57,11 +59,16 @@ def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def excerpt(content: bytes, secrets: Iterable[str]) -> str | None:
-    """What is kept of a response's body; None where there is nothing."""
+    """What is kept of a response's body; None where there is nothing.
+
+    Every body counts as cut: one may end early without a sign of it, by a wrong length or a close.
+    """
     if not content:
         return None
-    text = content[:BODY_KEPT].decode("utf-8", "backslashreplace")
-    return storable(mask(text, secrets, is_cut=len(content) >= BODY_KEPT))
+    text = _DECODER("backslashreplace").decode(
+        content[:BODY_KEPT]
+    )  # without half a sign at its end
+    return storable(mask(text, secrets, is_cut=True))
 
 
 def reason(text: str | None, secrets: Iterable[str]) -> str | None:

@@ -1,7 +1,7 @@
 """Taking known secrets out of a text: those that an attempt used, in whatever form they come back.
 
 Redaction knows credentials by their looks; here they are known by their value. A receiver may send
-back what it was sent: as it is, percent-encoded, in base64, inside JSON.
+back what it was sent: as it is, percent-encoded, in base64, inside JSON or HTML.
 """
 
 import base64
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import quote
 
 from procession.engine.redaction import MASK
+from procession.engine.unescaping import Span, readings, without_broken
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]*")  # stands for itself, in addresses and in JSON
 _FOR_ADDRESSES = bytes.maketrans(b"+/", b"-_")
@@ -27,7 +28,9 @@ def mask(text: str, secrets: Iterable[str], *, is_cut: bool = False) -> str:
     forms = sorted({form for one in asked for form in forms_of(one)}, key=len)
     for form in reversed(forms):  # the longest first: a shorter one may be part of it
         text = text.replace(form, MASK)
-    return _without_a_beginning(text, forms) if is_cut else text
+    if is_cut and (at := _beginning(text, forms)) is not None:
+        text = text[:at] + MASK
+    return _without(text, _escaped(text, forms, is_cut=is_cut))
 
 
 def forms_of(secret: str) -> Iterator[str]:
@@ -57,10 +60,39 @@ def _middle(raw: bytes, before: int) -> bytes:
     return encoded[first:last]
 
 
-def _without_a_beginning(text: str, forms: list[str]) -> str:
-    longest = max((len(form) for form in forms), default=0)
-    for length in range(min(longest, len(text)), LEAST_PART - 1, -1):
-        end = text[-length:]
-        if any(form.startswith(end) for form in forms):
-            return text[:-length] + MASK
-    return text
+def _escaped(text: str, forms: list[str], *, is_cut: bool) -> Iterator[Span]:
+    """Where a form stands that somebody's encoder has escaped, wholly or in part."""
+    for shown, where in readings(text):
+        for form in forms:
+            at = shown.find(form)
+            while at >= 0:
+                yield where[at][0], where[at + len(form) - 1][1]
+                at = shown.find(form, at + len(form))
+        for one in (shown, without_broken(shown)) if is_cut else ():
+            if (at := _beginning(one, forms)) is not None:
+                yield where[at][0], len(text)
+    if is_cut and (at := _beginning(without_broken(text), forms)) is not None:
+        yield at, len(text)
+
+
+def _without(text: str, spans: Iterable[Span]) -> str:
+    kept: list[str] = []
+    done = 0
+    for begin, end in sorted(spans):
+        if begin >= done:
+            kept += (text[done:begin], MASK)
+        done = max(done, end)
+    return "".join((*kept, text[done:]))
+
+
+def _beginning(text: str, forms: list[str]) -> int | None:
+    """Where the beginning of a form stands that the end of the text cuts off."""
+    found: list[int] = []
+    for form in forms:
+        start = form[:LEAST_PART]
+        at = text.find(start, max(0, len(text) - len(form))) if len(start) == LEAST_PART else -1
+        while at >= 0 and not form.startswith(text[at:]):
+            at = text.find(start, at + 1)
+        if at >= 0:
+            found.append(at)
+    return min(found, default=None)

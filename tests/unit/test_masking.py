@@ -1,4 +1,5 @@
 import base64
+import html
 import json
 from urllib.parse import quote, quote_plus
 
@@ -103,3 +104,38 @@ def test_a_reason_hides_a_secret_at_the_cut(secret, form, at):
 
     assert len(said) <= 500
     assert form(secret)[:8] not in said.replace("[redacted]", "")
+
+
+ESCAPERS = {
+    "slash": lambda one: json.dumps(one)[1:-1].replace("/", "\\/"),
+    "upper": lambda one: "".join(f"\\u{ord(sign):04X}" for sign in one),
+    "lower": lambda one: (
+        one.replace("&", "\\u0026").replace("<", "\\u003c").replace("+", "\\u002b")
+    ),
+    "html": html.escape,
+    "decimal": lambda one: "".join(sign if sign.isalnum() else f"&#{ord(sign)};" for sign in one),
+    "hex": lambda one: "".join(sign if sign.isalnum() else f"&#x{ord(sign):X};" for sign in one),
+    "html in json": lambda one: html.escape(one).replace("&", "\\u0026"),
+    "base64": lambda one: base64.b64encode(one.encode()).decode().replace("/", "\\/"),
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPERS.values(), ids=ESCAPERS)
+@pytest.mark.parametrize("secret", ["s3cr+t/&<\"'ü=end", "???>>>~~~/+/+"])
+def test_a_secret_that_an_encoder_escaped_is_masked(escape, secret):
+    assert mask(f"a&amp;b {escape(secret)} \\/z", [secret]) == "a&amp;b [redacted] \\/z"
+
+
+@pytest.mark.parametrize("name", sorted(ESCAPERS.keys() - {"base64"}))
+def test_the_beginning_of_an_escaped_secret_is_masked_wherever_it_is_cut(name):
+    escape = ESCAPERS[name]
+    secret = "s3cr3t-+/&<ü=end"
+    form = escape(secret)
+    least = len(escape(secret[:6])) + 2
+    for at in range(least, len(form)):
+        assert excerpt(f"it: {form[:at]}".encode(), [secret]) == "it: [redacted]"
+
+
+def test_a_body_that_ended_early_gives_away_no_beginning():
+    assert excerpt(SECRET.encode()[:8], [SECRET]) == "[redacted]"
+    assert excerpt(SECRET.encode()[:-1], [SECRET]) == "[redacted]"  # in the middle of a sign
