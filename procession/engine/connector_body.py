@@ -45,6 +45,9 @@ def parse_connector(body: object, is_near: Callable[[str], bool]) -> Sent:
         enabled=reader.enabled(root.get("enabled")),
         probe_path=reader.path(root.get("probePath")),
     )
+    header = connector.idempotency_header
+    if header and connector.settings.get("headerName", "").lower() == header.lower():
+        found.refuse("settings.headerName", f"must not be {header}, which carries the action's key")
     given = reader.secrets(found.properties(root.get("secrets"), "secrets"), auth)
     if found.faults:
         raise ValidationFailedError(found.faults)
@@ -122,6 +125,8 @@ class _Reader:
             self.found.refuse(path, f"must be text of 1 to {LONGEST_TEXT} characters")
         elif name == "headerName" and not is_header_name(value):
             self.found.refuse(path, "must be the name of a header that is not the client's to set")
+        elif name == "username" and ":" in value:
+            self.found.refuse(path, "must have no colon, which ends it where it is sent")
         elif name == "clientAuth" and value not in tuple(ClientAuth):
             self.found.refuse(path, f"must be {' or '.join(ClientAuth)}")
         else:

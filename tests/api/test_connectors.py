@@ -398,3 +398,27 @@ async def test_a_connector_that_is_switched_off_is_not_probed(admin, receiver):
     assert (refused.status_code, refused.json()["code"]) == (409, "connector-disabled")
     assert (nothing.status_code, nothing.json()["code"]) == (404, "connector-not-found")
     assert receiver.received == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ({"headerName": "IDEMPOTENCY-key"}, True),
+        ({"headerName": "X-Key", "idempotencyHeader": "x-key"}, True),
+        ({"headerName": "Idempotency-Key", "idempotencyHeader": "off"}, False),
+        ({"headerName": "X-Key", "idempotencyHeader": "X-Once"}, False),
+    ],
+)
+async def test_a_key_has_a_header_of_its_own(admin, settings, refused):
+    body = {**BASIC, "auth": "ApiKeyHeader", "settings": settings, "secrets": {"apiKey": "k"}}
+
+    response = await admin.put(PATH, json=body)
+
+    assert response.status_code == (400 if refused else 201)
+    assert not refused or faults(response) == ["settings.headerName"]
+
+
+async def test_a_user_name_has_no_colon(admin):
+    response = await admin.put(PATH, json={**BASIC, "settings": {"username": "a:b"}})
+
+    assert faults(response) == ["settings.username"]
