@@ -64,7 +64,7 @@ class Call:
             request_headers=masked(headers, self.secrets),
             requests_sent=0 if isinstance(fault, (AddressRefused, BreakerOpen)) else self.tries,
             duration_ms=round((monotonic() - self.began) * 1000),
-            response_status=answer.status_code if answer else None,
+            response_status=answer.status_code if answer else fault.status if fault else None,
             response_body=excerpt(answer.content, secrets) if answer else None,
             error=reason(error, secrets),
             connector_slug=self.connector_slug,

@@ -206,7 +206,10 @@ async def test_without_an_answer_what_may_have_happened_is_unknown(sender, recei
         method=method, success="TwoHundredAndJsonPathAbsent", successJsonPath="$.errors"
     )
 
-    assert await sender.outcome() == Unknown(kind, status)
+    performed = await sender.send()
+
+    assert performed.outcome == Unknown(kind, status)
+    assert [row.response_status for row in performed.deliveries] == [status]
 
 
 @pytest.mark.parametrize(
