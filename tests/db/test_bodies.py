@@ -9,7 +9,7 @@ from procession.queue.audit import By
 from procession.queue.commands import Target, cancel
 from procession.queue.runs import Filters, Span
 
-BODY = '<\\"' * 20_000
+BODY = "".join(map(str, range(20_000)))  # that does not pack well
 UNDONE = Action(status=Status.SUCCEEDED, attempts=1, undo=Action(body=BODY, attempts=1))
 WAITING = Action(body=BODY, attempts=1, failures=1)
 
