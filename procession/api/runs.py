@@ -151,7 +151,7 @@ async def list_runs(
 @router.get("/workflow-runs/{id}", dependencies=[needs("view_workflow_runs")])
 async def get_run(run_id: RunId, conn: Database, tenant: Tenant) -> RunView:
     """A run with its actions and their attempts."""
-    stored = await stored_run.one(conn, tenant, run_id)
+    stored = await stored_run.shown(conn, tenant, run_id)
     if stored is None:
         raise NotFoundError("run")
     return await viewed_one(conn, stored)

@@ -10,6 +10,7 @@ The server listens on a socket in its own folder of mode 700 and nowhere else, s
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -159,10 +160,14 @@ def _postmaster(data: Path) -> list[str]:
 
 
 def _lives(process: int) -> bool:
-    """Whether this process is a Postgres: numbers are used again, above all in containers."""
+    """Whether this process is a Postgres: numbers are used again, above all in containers.
+
+    One that has ended is none, though whoever started it has not taken notice yet.
+    """
     try:
         os.kill(process, 0)
-        return Path(f"/proc/{process}/comm").read_text().strip() == "postgres"
+        _, name, state = re.split(r"\((.*)\) ", Path(f"/proc/{process}/stat").read_text())
+        return name == "postgres" and state[0] != "Z"
     except ProcessLookupError:
         return False
     except (PermissionError, FileNotFoundError):  # another user's; no /proc on this system

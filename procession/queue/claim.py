@@ -1,7 +1,8 @@
 """Taking due runs: one statement picks them in tenant turn, leases them and marks their jobs.
 
 A claim never waits for a lock and never takes more than it is asked for. The run's row decides; its
-job is marked, and made where it is missing. What is written is what `engine.run.claim` returns.
+job is marked, whatever its lock says, and made where it is missing. What is written is what
+`engine.run.claim` returns.
 """
 
 import logging
@@ -97,7 +98,7 @@ CLAIM = """
         returning run.*, head.place, head.lock, head.due_ordinal as ordinal,
                   head.due_undo as undo, head.due_type as type
     ), marked as (
-        update procrastinate_jobs as job set status = 'doing' from leased
+        update procrastinate_jobs as job set status = 'doing', lock = leased.lock from leased
         where job.queueing_lock = leased.lock and job.status = 'todo'
     ), made as (
         insert into procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args, status)
@@ -106,6 +107,7 @@ CLAIM = """
         from leased
         where not exists (select from procrastinate_jobs as job
                           where job.queueing_lock = leased.lock and job.status = 'todo')
+        on conflict (lock) where status = 'doing' do nothing
     )
     select tenant.slug, tenant.name, tenant.time_zone, tenant.currency, tenant.site_url,
            run.id, run.workflow_id, run.workflow_name, run.content_type, run.entry_id, run.trigger,

@@ -13,6 +13,8 @@ from procession.queue.leases import SyncConnection
 
 LEAST = UUID(int=0)
 STRETCH = 5_000  # rows a round: some 20 ms
+# A run's name as a lock; what looks like it all but is no id would end the statement.
+NAME = "^run:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Place:
     tenant: str = ""
     due_at: datetime | None = None
     id: UUID = LEAST
-    lock: str = "run:"
+    job: int = 0
 
 
 MAKE = """
@@ -52,21 +54,36 @@ MAKE = """
     select tenant, due_at, id, (select count(*) from stretch) from stretch
     order by tenant desc, due_at desc, id desc limit 1
 """
-CLEAR_WAITING = """
+# A waiting job is of the run in its queueing_lock, one in doing of that in its lock; attempts have
+# no others. A claim goes by the queueing_lock, so a lock that is another's is put right.
+CLEAR = """
     with stretch as materialized (
-        select id, queue_name, queueing_lock from procrastinate_jobs
-        where status = 'todo' and queueing_lock > %(lock)s and queueing_lock < 'run;'
-        order by queueing_lock limit %(stretch)s
+        select id, queue_name, task_name, status, lock, queueing_lock,
+               case status when 'todo' then queueing_lock when 'doing' then lock end as known_by
+        from procrastinate_jobs
+        where id > %(job)s
+        order by id limit %(stretch)s
+    ), ours as materialized (
+        select stretch.*,
+               coalesce((select case stretch.status when 'todo' then run.due_at is not null
+                                                    else run.lease_token is not null end
+                         from run
+                         where run.tenant = stretch.queue_name
+                           and run.id = case when stretch.known_by ~ %(name)s
+                                             then substr(stretch.known_by, 5)::uuid end),
+                        false) as called_for
+        from stretch
+        where task_name = 'attempt' or starts_with(lock, 'run:')
+           or starts_with(queueing_lock, 'run:')
     ), cleared as (
-        delete from procrastinate_jobs as job using stretch
-        where job.id = stretch.id and job.status = 'todo'
-          and (select run.due_at from run
-               where run.tenant = stretch.queue_name
-                 and run.id = case when stretch.queueing_lock ~ '^run:[0-9a-f-]{36}$'
-                                   then substr(stretch.queueing_lock, 5)::uuid end) is null
+        delete from procrastinate_jobs as job using ours
+        where job.id = ours.id and job.status = ours.status and not ours.called_for
+    ), righted as (
+        update procrastinate_jobs as job set lock = job.queueing_lock from ours
+        where job.id = ours.id and job.status = 'todo' and ours.status = 'todo'
+          and ours.called_for and ours.lock is distinct from ours.queueing_lock
     )
-    select queueing_lock, (select count(*) from stretch) from stretch
-    order by queueing_lock desc limit 1
+    select coalesce(max(id), 0), count(*) from stretch
 """
 # One in doing whose run is not in flight would keep the run from being claimed.
 CLEAR_DOING = """
@@ -74,14 +91,16 @@ CLEAR_DOING = """
     where job.status = 'doing' and job.lock > 'run:' and job.lock < 'run;'
       and (select run.lease_token from run
            where run.tenant = job.queue_name
-             and run.id = case when job.lock ~ '^run:[0-9a-f-]{36}$'
+             and run.id = case when job.lock ~ %(name)s
                                then substr(job.lock, 5)::uuid end) is null
 """
 
 
 def mend(conn: SyncConnection, place: Place) -> Place:
     """Put the jobs of the next stretch right; the place to go on from."""
-    conn.execute(CLEAR_DOING)
+    conn.execute(CLEAR_DOING, {"name": NAME})
+    walked = {"job": place.job, "stretch": STRETCH, "name": NAME}
+    cleared = conn.execute(CLEAR, walked).fetchone()
     made = conn.execute(
         MAKE,
         {
@@ -91,10 +110,9 @@ def mend(conn: SyncConnection, place: Place) -> Place:
             "stretch": STRETCH,
         },
     ).fetchone()
-    cleared = conn.execute(CLEAR_WAITING, {"lock": place.lock, "stretch": STRETCH}).fetchone()
     after = Place()
     if made is not None and made[3] == STRETCH:
         after = Place(*made[:3])
     if cleared is not None and cleared[1] == STRETCH:
-        after = replace(after, lock=cleared[0])
+        after = replace(after, job=cleared[0])
     return after

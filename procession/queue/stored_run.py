@@ -6,6 +6,7 @@ holders) is left out of the statement or dropped by `api`.
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import LiteralString
 from uuid import UUID
 
 import msgspec
@@ -90,7 +91,14 @@ class StoredRun(Struct, frozen=True, kw_only=True):
 
 DOCUMENTS = ("actions", "outputs", "definition", "history")
 
-READ = """
+# A kept body is shown to nobody, and may be a megabyte an action. The size is that of the row as it
+# is stored, so that nothing is unpacked for it; most runs are far below.
+SHOWN = """case when pg_column_size(run.actions) > 1000 then (
+               select coalesce(jsonb_agg(one #- '{body}' #- '{undo,body}' order by place), '[]')
+               from jsonb_array_elements(run.actions) with ordinality as action (one, place)
+           ) else run.actions end::text as actions"""
+
+WHOLE = """
     select run.id, run.version, run.workflow_id, run.workflow_version, run.workflow_name,
            run.content_type, run.entry_id, run.trigger, run.status, run.compensation, run.depth,
            run.executor, run.started_by, run.correlation_id, run.created_at, run.updated_at,
@@ -107,6 +115,7 @@ READ = """
      and used.version = run.workflow_version
     where run.tenant = %(tenant)s /* which */
 """
+READ = WHOLE.replace("run.actions::text", SHOWN)  # not for who writes it again
 
 
 def stored(row: DictRow) -> StoredRun:
@@ -115,22 +124,35 @@ def stored(row: DictRow) -> StoredRun:
     return msgspec.convert(row | documents, StoredRun, str_keys=True)
 
 
-ONE = READ.replace("/* which */", "and run.id = %(id)s")
+THE_ONE = "and run.id = %(id)s"
+ONE = WHOLE.replace("/* which */", THE_ONE)
+SHOWN_ONE = READ.replace("/* which */", THE_ONE)
 
 
 async def one(conn: Connection, tenant: str, run_id: UUID) -> StoredRun | None:
-    """The run, if the tenant has it."""
+    """The whole run, if the tenant has it."""
+    return await _one(conn, ONE, tenant, run_id)
+
+
+async def shown(conn: Connection, tenant: str, run_id: UUID) -> StoredRun | None:
+    """The run without the bodies it keeps, if the tenant has it; never to be written again."""
+    return await _one(conn, SHOWN_ONE, tenant, run_id)
+
+
+async def _one(
+    conn: Connection, statement: LiteralString, tenant: str, run_id: UUID
+) -> StoredRun | None:
     async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(ONE, {"tenant": tenant, "id": run_id})
+        await cursor.execute(statement, {"tenant": tenant, "id": run_id})
         row = await cursor.fetchone()
     return None if row is None else stored(row)
 
 
-SOME = READ.replace("/* which */", "and run.id = any (%(ids)s) order by run.id")
+SOME = WHOLE.replace("/* which */", "and run.id = any (%(ids)s) order by run.id")
 
 
 async def some(conn: Connection, tenant: str, run_ids: Sequence[UUID]) -> list[StoredRun]:
-    """Those of the runs that the tenant has, by id."""
+    """Those of the runs that the tenant has, whole and by id."""
     async with conn.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(SOME, {"tenant": tenant, "ids": list(run_ids)})
         return [stored(row) async for row in cursor]

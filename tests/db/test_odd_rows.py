@@ -3,10 +3,11 @@
 import asyncio
 
 import pytest
-from fix_queue import WANTED, age
+from fix_queue import WANTED, age, jobs_that_differ
 
 from procession.queue import rescue as rescuing
 from procession.queue.claim import claim
+from procession.queue.mend import Place, mend
 from procession.queue.rescue import rescue
 
 
@@ -60,3 +61,85 @@ async def test_a_run_that_was_put_right_is_ended(conn, kept, make, monkeypatch):
     await conn.execute("update run set outputs = '{}'")
 
     assert len(await asyncio.to_thread(rescue, kept)) == 1
+
+
+OF = "where queueing_lock = 'run:' || %(run)s"
+COPY = (
+    """
+    insert into procrastinate_jobs (queue_name, task_name, lock, queueing_lock, status)
+    select queue_name, task_name, {}, {}, '{}' from procrastinate_jobs
+"""
+    + OF
+)
+JOBS = {
+    "the lock of another": "update procrastinate_jobs set lock = 'run:' || %(other)s " + OF,
+    "no lock": "update procrastinate_jobs set lock = null " + OF,
+    "no queueing lock": "update procrastinate_jobs set queueing_lock = null " + OF,
+    "no locks": "update procrastinate_jobs set lock = null, queueing_lock = null " + OF,
+    "another queue": "update procrastinate_jobs set queue_name = 'zzz' " + OF,
+    "failed": "update procrastinate_jobs set status = 'failed' " + OF,
+    "doing": "update procrastinate_jobs set status = 'doing' " + OF,
+    "doing, no lock": "update procrastinate_jobs set status = 'doing', lock = null " + OF,
+    "doubled": COPY.format("lock", "null", "todo"),
+    "doubled, failed": COPY.format("lock", "lock", "failed"),
+    "doubled, doing": COPY.format("null", "null", "doing"),
+    "all but an id": COPY.format("'run:' || repeat('-', 36)", "null", "doing"),
+    "all but an id, waiting": COPY.format("null", "'run:' || repeat('-', 36)", "todo"),
+    "another task": "update procrastinate_jobs set task_name = 'nope', args = '[1]' " + OF,
+    "another lock": "update procrastinate_jobs set lock = 'a', queueing_lock = 'b' " + OF,
+}
+
+
+@pytest.fixture
+async def odd(conn, make, request):
+    """Four runs, and a job of one of them that somebody has edited."""
+    ids = await (await make("Safe")).queue(4)
+    await conn.execute(JOBS[request.param], {"run": ids[1], "other": ids[0]})
+    return ids
+
+
+@pytest.mark.parametrize("odd", JOBS, indirect=True)
+async def test_a_claim_takes_what_is_due_whatever_its_job_says(conn, kept, odd):
+    await asyncio.to_thread(mend, kept, Place())  # one in doing keeps its run until then
+    taken = await claim(conn, WANTED, 9)
+
+    assert {one.id for one in taken} == set(odd)
+    assert await jobs_that_differ(conn) == []
+
+
+@pytest.mark.parametrize("odd", sorted(JOBS.keys() - {"doing"}), indirect=True)
+async def test_a_claim_does_not_wait_for_a_job_to_be_put_right(conn, odd):
+    assert {one.id for one in await claim(conn, WANTED, 9)} == set(odd)
+
+
+@pytest.mark.parametrize("odd", JOBS, indirect=True)
+@pytest.mark.usefixtures("odd")
+async def test_an_odd_job_is_put_right(conn, kept):
+    assert await asyncio.to_thread(mend, kept, Place()) == Place()
+
+    assert await jobs_that_differ(conn) == []
+    assert await row(conn, "select count(*) from procrastinate_jobs") == (4,)
+    same = "select count(*) from procrastinate_jobs where lock = queueing_lock"
+    assert await row(conn, same) == (4,)
+
+
+async def test_jobs_that_are_right_are_left(conn, kept, make):
+    await (await make("Safe")).queue(3)
+    await claim(conn, WANTED, 1)
+    before = await row(conn, "select array_agg(id order by id) from procrastinate_jobs")
+
+    await asyncio.to_thread(mend, kept, Place())
+
+    assert await row(conn, "select array_agg(id order by id) from procrastinate_jobs") == before
+
+
+async def test_what_is_no_attempt_is_left(conn, kept):
+    await conn.execute(
+        """insert into procrastinate_jobs (queue_name, task_name, queueing_lock, status)
+           values ('maintenance', 'retention', 'retention', 'todo'),
+                  ('maintenance', 'retention', null, 'failed')"""
+    )
+
+    await asyncio.to_thread(mend, kept, Place())
+
+    assert await row(conn, "select count(*) from procrastinate_jobs") == (2,)
