@@ -12,7 +12,7 @@ from procession.engine.precondition import Precondition
 from procession.queue import commands, entries, workflow_changes
 from procession.queue.acting import GoneError, write_once
 from procession.queue.claim import claim
-from procession.queue.leases import renew
+from procession.queue.leases import Unrenewed, renew
 from procession.queue.record import Ended
 from procession.queue.rescue import rescue
 from procession.queue.start import Origin
@@ -114,11 +114,11 @@ async def test_a_write_meets_the_rescue_of_its_attempt(conn, kept, race, make, r
             return len(await asyncio.to_thread(rescue, kept))
 
         async def renews(_):
-            return len(await asyncio.to_thread(renew, kept, [taken]))
+            return len((await asyncio.to_thread(renew, kept, [taken])).gone)
 
         way, *_ = await race.between(acts(taken, "a"), rescues, saves("b"))
         assert way == "gone"
-        assert await asyncio.to_thread(renew, kept, [taken]) == {taken.token}
+        assert await asyncio.to_thread(renew, kept, [taken]) == Unrenewed({taken.token})
         return way
 
     await race.goes(rounds, once, "gone")
@@ -133,5 +133,5 @@ async def test_a_renewal_is_not_held_up_while_an_action_waits_for_an_entry(conn,
         acting = asyncio.create_task(acts(taken, "a")(mine))
         await until_blocked(conn)
         async with asyncio.timeout(5):
-            assert await asyncio.to_thread(renew, kept, [taken]) == set()
+            assert await asyncio.to_thread(renew, kept, [taken]) == Unrenewed()
     assert await acting == "written"
