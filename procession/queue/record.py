@@ -151,12 +151,13 @@ class Recorder:
                 self._any_locked.clear()
 
     async def _gathered(self) -> None:
-        """Let those that end in the same moment come along.
+        """Let those that end in the same moment come along: all that is in flight, at most.
 
-        Half of what is in flight at most, so that one half is performed while the other is written.
+        To write one half while the other is performed was measured too: three times the commits,
+        and a quarter fewer attempts a second.
         """
         seen = 0
-        while seen < len(self._pending) < min(len(self._held) // 2, AT_ONCE):
+        while seen < len(self._pending) < min(len(self._held), AT_ONCE):
             seen = len(self._pending)
             for _ in range(TURNS):
                 await asyncio.sleep(0)
