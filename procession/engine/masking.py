@@ -50,7 +50,7 @@ def forms_of(secret: str) -> Iterator[str]:
 
 
 def _middle(raw: bytes, before: int) -> bytes:
-    """The signs of its base64 that are its own, if so many bytes of a group of three stand before."""
+    """The signs of its base64 that are its own, behind so many bytes of a group of three."""
     encoded = base64.b64encode(bytes(before) + raw).rstrip(b"=")
     first = (0, 2, 3)[before]
     last = (before + len(raw)) * 8 // 6

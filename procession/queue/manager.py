@@ -111,8 +111,10 @@ class Manager(JobManager):
         while not self._stopping:
             # Cleared before looking: what rings from here on is heard by the wait below.
             self._bell.clear()
+            # What ends while it looks may make something due behind its back.
+            was_idle = not self._work.held
             job = self._started() or await self._claimed() or await self._maintenance(worker_id)
-            if job is not None or not (self._work.wait or self._work.held):
+            if job is not None or (was_idle and not self._work.wait):
                 return job
             await self._rest()
         return None
