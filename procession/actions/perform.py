@@ -87,8 +87,10 @@ class _Performing:
         context = attempt.context(self.client, kept, self.entries, children=self)
         act = _act(action, context, parameters, blocking=self.registry.is_blocking(type_))
         outcome = await _ended(asyncio.create_task(act), limit)
+        if outcome.error is None:
+            return outcome
         known = [value for name, value in parameters.items() if kind.is_credential(name)]
-        return _without(outcome, known) if known else outcome
+        return _without(outcome, known)
 
     async def _informed(self) -> Attempt:
         """The attempt with what its templates read of other entries."""

@@ -43,23 +43,25 @@ async def alone(pool: Pool, name: str = "retention") -> AsyncGenerator[Connectio
                 await conn.execute(UNLOCK, {"space": LOCK_SPACE})
 
 
+# By where the rows lie, which is certain while they are locked: a join might be turned around.
+# now() and not clock_timestamp(): no index is walked by what may differ from row to row.
 CLEAR_BODIES = """
     update delivery set response_body = null, response_body_cleared_at = clock_timestamp()
-    where (tenant, created_at, id) in (
-        select tenant, created_at, id from delivery
+    where ctid = any (array(
+        select ctid from delivery
         where response_body is not null and created_at < now() - %(older)s::interval
         order by created_at
         limit %(batch)s
-        for update skip locked)
+        for update skip locked))
 """
 REMOVE_DELIVERIES = """
     delete from delivery
-    where (tenant, created_at, id) in (
-        select tenant, created_at, id from delivery
+    where ctid = any (array(
+        select ctid from delivery
         where created_at < now() - %(older)s::interval
         order by created_at
         limit %(batch)s
-        for update skip locked)
+        for update skip locked))
 """
 
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+from datetime import timedelta
 
 import pytest
 from fix_queue import WANTED, jobs_that_differ
 from psycopg import OperationalError
 
 from procession.engine.outcome import Failed, Succeeded, Unknown
+from procession.queue import record
 from procession.queue.claim import claim
 from procession.queue.leases import Held
 from procession.queue.pending import UNSTORABLE, Ended
@@ -49,6 +51,33 @@ async def test_outcomes_that_are_ready_together_are_written_together(conn, make,
     assert await row(conn, written) == (1, 20)
     assert await row(conn, "select count(*) from run where status = 'Succeeded'") == (20,)
     assert await jobs_that_differ(conn) == []
+
+
+async def test_an_outcome_waits_a_moment_for_those_beside_it(
+    conn, make, recorder, held, monkeypatch
+):
+    monkeypatch.setattr(record, "MOMENT", timedelta(milliseconds=50))
+    await (await make("Safe")).queue(2)
+    claims = await claim(conn, WANTED, 2)
+    held.add(claims)
+
+    first = asyncio.create_task(recorder.record(claims[0], Ended(Succeeded(), 1)))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    await recorder.record(claims[1], Ended(Succeeded(), 1))
+    await first
+
+    assert await row(conn, "select count(distinct xmin::text), count(*) from run") == (1, 2)
+
+
+async def test_an_outcome_that_is_alone_does_not_wait(conn, make, recorder, held, monkeypatch):
+    monkeypatch.setattr(record, "MOMENT", timedelta(hours=1))
+    await (await make("Safe")).queue()
+    (taken,) = await claim(conn, WANTED, 1)
+    held.add([taken])
+
+    async with asyncio.timeout(10):
+        assert await recorder.record(taken, Ended(Succeeded(), 1))
 
 
 async def test_an_outcome_is_decided_anew_when_the_run_was_written_meanwhile(conn, make, recorder):
