@@ -1,4 +1,5 @@
-"""Procession draining preloaded runs of empty actions: one worker as it ships, but for its actions.
+"""Procession draining preloaded runs of empty actions: one worker as
+`procession worker` runs it (on uvloop), but for its actions.
 
 usage: ours.py URL RUNS ACTIONS CONCURRENCY. Prints one JSON row. The database is this run's own.
 """
@@ -9,6 +10,7 @@ import sys
 import time
 
 import psycopg
+import uvloop
 from meter import Meter, wait_quiet
 from setup import preload, prepare
 
@@ -65,4 +67,4 @@ async def main(url: str, runs: int, actions: int, concurrency: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:5])))
+    uvloop.run(main(sys.argv[1], *map(int, sys.argv[2:5])))
