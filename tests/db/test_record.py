@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from datetime import timedelta
 
 import pytest
 from fix_queue import WANTED, jobs_that_differ
@@ -56,7 +55,7 @@ async def test_outcomes_that_are_ready_together_are_written_together(conn, make,
 async def test_an_outcome_waits_a_moment_for_those_beside_it(
     conn, make, recorder, held, monkeypatch
 ):
-    monkeypatch.setattr(record, "MOMENT", timedelta(milliseconds=50))
+    monkeypatch.setattr(record, "TURNS", 50)
     await (await make("Safe")).queue(2)
     claims = await claim(conn, WANTED, 2)
     held.add(claims)
@@ -71,7 +70,7 @@ async def test_an_outcome_waits_a_moment_for_those_beside_it(
 
 
 async def test_an_outcome_that_is_alone_does_not_wait(conn, make, recorder, held, monkeypatch):
-    monkeypatch.setattr(record, "MOMENT", timedelta(hours=1))
+    monkeypatch.setattr(record, "TURNS", 10**9)
     await (await make("Safe")).queue()
     (taken,) = await claim(conn, WANTED, 1)
     held.add([taken])
