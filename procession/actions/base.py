@@ -4,6 +4,7 @@ One object of an action's class serves every attempt of a process, so it keeps n
 in itself. What an attempt knows is its context; what it says is one of the four outcomes.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -126,7 +127,7 @@ class Context:
     children: Children | None = None
 
 
-class Action:
+class Action(ABC):
     """One type of action. A plain `def perform` runs in a thread of its own."""
 
     parameters: ClassVar[tuple[Parameter, ...]] = ()
@@ -134,8 +135,8 @@ class Action:
     # True asks the author to use the idempotency key; it may be a method of the parameters
     repeatable: bool | Callable[[Mapping[str, str]], bool] = False
 
+    @abstractmethod
     def perform(
         self, context: Context, parameters: Mapping[str, str]
     ) -> Outcome | Awaitable[Outcome]:
-        """Do it once, and say what came of it."""
-        raise NotImplementedError
+        """Do it once, and say what came of it. A type that lacks this cannot be made or served."""

@@ -98,3 +98,11 @@ def test_a_promise_that_depends_is_none_without_its_parameters():
     assert registry.repeatable("B", {"Amount": "0"})
     assert not registry.repeatable("B", {"Amount": "1"})
     assert not registry.repeatable("Nobody")
+
+
+def test_an_action_that_performs_nothing_cannot_be_made():
+    class Idle(Action):
+        pass
+
+    with pytest.raises(TypeError, match="perform"):
+        Idle()
