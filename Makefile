@@ -37,7 +37,7 @@ docs: .venv/ready ## write anew what is generated of the documents
 lock: .venv/ready ## resolve the dependencies anew and write down what was found
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header \
-		--extra local --group dev pyproject.toml --output-file requirements.lock
+		--extra local --extra tracing --group dev pyproject.toml --output-file requirements.lock
 
 # The environment, made anew when what it holds has changed.
 .venv/ready: requirements.lock pyproject.toml
