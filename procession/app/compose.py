@@ -7,7 +7,7 @@ from datetime import timedelta
 from procession.actions.load import built_in, load
 from procession.actions.registry import Registry
 from procession.actions.request import Stored
-from procession.api.services import Services
+from procession.api.services import Retention, Services
 from procession.app import providers
 from procession.app.budgets import allowed, longest_calls
 from procession.app.settings import Settings
@@ -51,6 +51,7 @@ def services(
         longest=longest_calls(settings),
         most_seconds=allowed(settings),
         insecure_signed_urls=settings.webhooks__allow_insecure_signed_urls,
+        retention=retention(settings),
         reasons=reasons,
     )
 
@@ -60,13 +61,26 @@ def ring(settings: Settings) -> Ring:
     return Ring(settings.secrets__keys)
 
 
+def retention(settings: Settings) -> Retention:
+    """How long finished runs are kept; None for ever, which zero days or less are too."""
+    if not settings.workflows__retention__enabled:
+        return Retention()
+    return Retention(
+        succeeded=_days(settings.workflows__retention__succeeded),
+        failed=_days(settings.workflows__retention__failed),
+    )
+
+
 def windows(settings: Settings) -> Windows:
-    """How long the sweep leaves what is kept; zero days or less are for ever."""
-    days = settings.webhooks__delivery_log_retention_days
+    """How long the sweep leaves what is kept."""
     return Windows(
         bodies=timedelta(hours=settings.webhooks__response_body_retention_hours),
-        deliveries=timedelta(days=days) if days > 0 else None,
+        deliveries=_days(settings.webhooks__delivery_log_retention_days),
     )
+
+
+def _days(days: int) -> timedelta | None:
+    return timedelta(days=days) if days > 0 else None
 
 
 def client(settings: Settings) -> Client:

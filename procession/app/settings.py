@@ -108,6 +108,15 @@ class Settings(BaseSettings):
     jobs__lease_seconds: Annotated[Integer, Field(ge=60, le=86400)] = Field(
         600, description="longest time of one maintenance task"
     )
+    workflows__retention__enabled: Boolean = Field(
+        default=True, description="off: no run is removed, however old"
+    )
+    workflows__retention__succeeded: Annotated[Integer, Field(ge=-36500, le=36500)] = Field(
+        7, description="days a run that Succeeded is kept; zero or less keeps it for ever"
+    )
+    workflows__retention__failed: Annotated[Integer, Field(ge=-36500, le=36500)] = Field(
+        90, description="the same of Failed, PartiallyFailed and Cancelled ones"
+    )
     webhooks__delivery_log_retention_days: Annotated[Integer, Field(ge=-36500, le=36500)] = Field(
         30, description="age at which delivery rows go; zero or less keeps them for ever"
     )
