@@ -4,9 +4,6 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from procession.api import (
     audit,
@@ -17,6 +14,7 @@ from procession.api import (
     entries,
     health,
     keys,
+    manual_run,
     me,
     requests,
     roles,
@@ -25,9 +23,9 @@ from procession.api import (
     tenants,
     workflows,
 )
-from procession.api.body import SHAPES
+from procession.api.description import describe
 from procession.api.middleware import Door
-from procession.api.problems import MEDIA_TYPE, Problem, add_handlers
+from procession.api.problems import add_handlers
 from procession.api.services import Services
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -42,6 +40,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     requests.router,
     catalogue.router,  # before the paths that hold an id
     workflows.router,
+    manual_run.router,
     runs.router,
     run_commands.router,
     deliveries.router,
@@ -70,35 +69,6 @@ def create_app(services: Services) -> FastAPI:
 
 
 def _description(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document: FastAPI's, with our bodies, problems and credentials in it."""
     if app.openapi_schema is None:
-        app.openapi_schema = _described(
-            get_openapi(title=app.title, version=app.version, routes=app.routes)
-        )
+        app.openapi_schema = describe(app, ROUTERS)
     return app.openapi_schema
-
-
-def _described(document: dict[str, Any]) -> dict[str, Any]:
-    shapes: list[tuple[type[BaseModel], JsonSchemaMode]]
-    shapes = [(one, "validation") for one in (*SHAPES.values(), Problem)]
-    _, definitions = models_json_schema(
-        shapes, by_alias=True, ref_template="#/components/schemas/{model}"
-    )
-    components = document.setdefault("components", {})
-    schemas = components.setdefault("schemas", {})
-    for stock in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(stock, None)
-    schemas.update(definitions["$defs"])
-    components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-    for path, operations in document["paths"].items():
-        for operation in operations.values():
-            operation["responses"].pop("422", None)  # faults are 400 here
-            if path.startswith("/api/"):
-                operation["security"] = [{"bearer": []}]
-                operation["responses"]["default"] = _problem()
-    return document
-
-
-def _problem() -> dict[str, Any]:
-    schema = {"$ref": "#/components/schemas/Problem"}
-    return {"description": "What went wrong", "content": {MEDIA_TYPE: {"schema": schema}}}

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.params import Depends as Dependency
 from fastapi.routing import APIRoute
 from typing_extensions import override
 
@@ -46,7 +45,7 @@ class Route(APIRoute):
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
-        need = _need(self.dependencies)
+        need = need_of(self)
         reads = body.takes_body(self.openapi_extra)
 
         async def checked(request: Request) -> Response:
@@ -74,8 +73,9 @@ def _look_at_query(request: Request) -> None:
         raise ValidationFailedError(faults)
 
 
-def _need(dependencies: list[Dependency]) -> Need:
-    for one in dependencies:
+def need_of(route: APIRoute) -> Need:
+    """What this route asks of its caller."""
+    for one in route.dependencies:
         if isinstance(one.dependency, Need):
             return one.dependency
     raise TypeError("A route under /api says what it needs of its caller.")
