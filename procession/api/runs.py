@@ -15,9 +15,8 @@ from procession.api.paths import RunId
 from procession.api.routes import api_router, needs
 from procession.api.run_view import RunView, run_view
 from procession.api.services import services_of
-from procession.api.shapes import Page, Time, page_of
+from procession.api.shapes import EntryIdText, NameText, Page, Time, page_of
 from procession.engine.errors import NotFoundError
-from procession.engine.names import ENTRY_ID_RULE, NAME_RULE, is_entry_id, is_name
 from procession.engine.run import RunStatus
 from procession.queue import runs, stored_run
 from procession.queue.pool import Connection
@@ -44,23 +43,11 @@ def _status(value: object) -> object:
     raise ValueError(f"must be one of {', '.join(RunStatus)}")
 
 
-def _entry_id(text: str) -> str:
-    if not is_entry_id(text):
-        raise ValueError(ENTRY_ID_RULE)
-    return text
-
-
-def _name(text: str) -> str:
-    if not is_name(text):
-        raise ValueError(NAME_RULE)
-    return text
-
-
 def _filters(
     status: Annotated[RunStatus | None, BeforeValidator(_status), Query()] = None,
     workflow_id: Annotated[UUID | None, Query(alias="workflowId")] = None,
-    entry_id: Annotated[str | None, AfterValidator(_entry_id), Query(alias="entryId")] = None,
-    content_type: Annotated[str | None, AfterValidator(_name), Query(alias="contentType")] = None,
+    entry_id: Annotated[EntryIdText | None, Query(alias="entryId")] = None,
+    content_type: Annotated[NameText | None, Query(alias="contentType")] = None,
 ) -> Filters:
     return Filters(
         status=status, workflow_id=workflow_id, entry_id=entry_id, content_type=content_type

@@ -6,12 +6,20 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+)
 from pydantic.alias_generators import to_camel
 
 from procession.api.deps import Paging
 from procession.engine.access import Actor
 from procession.engine.errors import Concern
+from procession.engine.names import ENTRY_ID_RULE, NAME_RULE, is_entry_id, is_name
 
 RFC_3339 = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -55,6 +63,22 @@ def _instant(value: object) -> datetime:
 
 
 ReceivedTime = Annotated[datetime, BeforeValidator(_instant)]
+
+
+def _entry_id(text: str) -> str:
+    if not is_entry_id(text):
+        raise ValueError(ENTRY_ID_RULE)
+    return text
+
+
+def _name(text: str) -> str:
+    if not is_name(text):
+        raise ValueError(NAME_RULE)
+    return text
+
+
+EntryIdText = Annotated[str, AfterValidator(_entry_id)]
+NameText = Annotated[str, AfterValidator(_name)]
 
 
 class Who(Answer):
