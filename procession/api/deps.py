@@ -109,7 +109,7 @@ def _calling(request: Request, caller: Caller, by: Author, trace: Tracing) -> Ca
 Call = Annotated[Calling, Depends(_calling)]
 
 
-def _digits(value: object) -> object:
+def digits(value: object) -> object:
     if isinstance(value, str) and not DIGITS.fullmatch(value):
         raise ValueError("must be a whole number")
     return value
@@ -137,8 +137,8 @@ class Paging:
 
 
 def _paging(
-    page: Annotated[Page, BeforeValidator(_digits), Query()] = 1,
-    page_size: Annotated[PageSize, BeforeValidator(_digits), Query(alias="pageSize")] = 50,
+    page: Annotated[Page, BeforeValidator(digits), Query()] = 1,
+    page_size: Annotated[PageSize, BeforeValidator(digits), Query(alias="pageSize")] = 50,
 ) -> Paging:
     return Paging(page, page_size)
 
