@@ -21,6 +21,7 @@ from procession.api import (
     run_commands,
     runs,
     tenants,
+    workflow_health,
     workflows,
 )
 from procession.api.description import describe
@@ -39,6 +40,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     connectors.router,
     requests.router,
     catalogue.router,  # before the paths that hold an id
+    workflow_health.router,
     workflows.router,
     manual_run.router,
     runs.router,
