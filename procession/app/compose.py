@@ -1,23 +1,25 @@
 """What the rooms are made of: each gets the few values of the settings that are for it."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 
 from procession.actions.load import built_in, load
 from procession.actions.registry import Registry
 from procession.actions.request import Stored
-from procession.api.services import Retention, Services
+from procession.api.services import ClaimNames, Retention, Services
 from procession.app import providers
 from procession.app.budgets import allowed, longest_calls
 from procession.app.settings import Settings
 from procession.outbound.breaker import BreakerRule
 from procession.outbound.http import Client, Rules
 from procession.outbound.oauth import Tokens
+from procession.outbound.oidc import Issuer, Provider
 from procession.outbound.retry import Tries
 from procession.queue.pool import Pool
+from procession.queue.removal import Windows
 from procession.queue.sealing import Ring
-from procession.queue.sweep import Windows
 
 
 def registry(settings: Settings, pool: Pool) -> Registry:
@@ -37,6 +39,7 @@ def services(
     settings: Settings,
     pool: Pool,
     prober: Client,
+    issuer: Issuer | None,
     reasons: Callable[[], Awaitable[list[str]]],
 ) -> Services:
     """What the API stands on."""
@@ -46,6 +49,13 @@ def services(
         prober=prober,
         allowed_networks=settings.outbound__allowed_networks,
         control_tokens=settings.control_token,
+        issuer=issuer,
+        claims=ClaimNames(
+            tenant=settings.auth__oidc__tenant_claim,
+            roles=settings.auth__oidc__role_claim,
+            name=settings.auth__oidc__name_claim,
+            email=settings.auth__oidc__email_claim,
+        ),
         max_body_bytes=settings.http__max_body_bytes,
         catalogue=load(built_in()).catalogue(),
         longest=longest_calls(settings),
@@ -73,7 +83,10 @@ def retention(settings: Settings) -> Retention:
 
 def windows(settings: Settings) -> Windows:
     """How long the sweep leaves what is kept."""
+    runs = retention(settings)
     return Windows(
+        succeeded=runs.succeeded,
+        failed=runs.failed,
         bodies=timedelta(hours=settings.webhooks__response_body_retention_hours),
         deliveries=_days(settings.webhooks__delivery_log_retention_days),
     )
@@ -98,6 +111,15 @@ def prober(settings: Settings) -> Client:
     """The client of the API: it tries a connector once, for somebody who waits and looks."""
     once = replace(tries(settings), retries=0)
     return Client(Rules(settings.outbound__allowed_networks, once, BreakerRule(failures=0)))
+
+
+def issuer(settings: Settings) -> AbstractAsyncContextManager[Issuer | None]:
+    """Whose tokens are taken. It rests after failures of its own accord, so without a breaker."""
+    if not settings.auth__oidc__issuer:
+        return nullcontext()
+    rules = Rules(settings.outbound__allowed_networks, tries(settings), BreakerRule(failures=0))
+    provider = Provider(settings.auth__oidc__issuer, settings.auth__oidc__audience)
+    return Issuer(Client(rules), provider)
 
 
 def tries(settings: Settings) -> Tries:

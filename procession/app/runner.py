@@ -22,11 +22,12 @@ from procession.queue.leases import SELF_STOP, Held
 from procession.queue.manager import Work
 from procession.queue.pool import Database, Pool
 from procession.queue.record import ClosedError, Recorder
+from procession.queue.removal import Windows
 from procession.queue.sealing import NO_KEYS, Ring
-from procession.queue.sweep import Windows
 from procession.queue.types import Happened, Passed, Recorded, Tell, nobody
 from procession.queue.workers import Worker
 from procession.tasks.attempt import PERFORMER, Performer, attempt
+from procession.tasks.backlog import BACKLOG, Measurer, backlog
 from procession.tasks.retention import CRON, RETENTION, Sweeper, retention
 
 MOST = 20  # actions in flight in one worker
@@ -46,6 +47,7 @@ class Options:
     limit: timedelta = timedelta(seconds=300)  # of an attempt
     chore_limit: timedelta = timedelta(seconds=600)  # of a task of maintenance
     windows: Windows = field(default_factory=Windows)
+    backlog_every: timedelta | None = None  # between measurements; None: there are none
     max_depth: int = 10  # of runs that an action's writes may queue
     console_url: str | None = None
     ring: Ring = NO_KEYS
@@ -98,16 +100,28 @@ class Runner:
             max_depth=options.max_depth,
             console_url=options.console_url,
             ring=options.ring,
+            tell=self._heard,
         )
         self._held = held
-        self._keeper = Keeper(database=options.database, worker=row, held=held, tell=self._heard)
+        measures = options.enabled and options.backlog_every is not None
+        self._keeper = Keeper(
+            database=options.database,
+            worker=row,
+            held=held,
+            tell=self._heard,
+            shows_backlog=measures,
+        )
         sweeper = Sweeper(pool=pool, windows=options.windows, limit=options.chore_limit)
+        measurer = Measurer(pool=pool, types=registry.types, every=options.backlog_every)
         self.working = Working(
             work,
             attempt,
-            {PERFORMER: performer, RETENTION: sweeper},
+            {PERFORMER: performer, RETENTION: sweeper, BACKLOG: measurer},
             options.grace,
-            [Chore(RETENTION, CRON, retention)],
+            [
+                Chore(RETENTION, CRON, retention),
+                Chore(BACKLOG, measurer.ticks if measures else None, backlog),
+            ],
         )
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -162,6 +176,11 @@ class Runner:
                 pass
         notice(happened)
         self._tell(happened)
+
+    @property
+    def in_flight(self) -> int:
+        """How many attempts this worker holds the leases of."""
+        return len(self._held)
 
     def reasons(self) -> list[str]:
         """Why this worker is not ready, as far as it knows by itself."""

@@ -6,20 +6,27 @@ changed again: its checksum is kept too.
 """
 
 import hashlib
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
+from time import sleep
 from typing import Any, LiteralString, cast
 
 from psycopg import AsyncConnection, Connection, connect
-from psycopg.errors import UndefinedTable
+from psycopg.errors import LockNotAvailable, UndefinedTable
 from psycopg.sql import SQL, Identifier
 
 from procession.queue.pool import Database
 
+log = logging.getLogger(__name__)
+
+LOCK_WAIT = 1  # seconds that a table is waited for, while others wait behind that
+LOCK_TRIES = 60
+PAUSE = 0.5  # seconds before it is asked for again, for those others
 LOCK_SPACE = 0x50524F43  # "PROC": advisory locks of ours, told apart by the schema's hash
 
 
@@ -86,10 +93,21 @@ def migrate(database: Database) -> list[str]:
     """Apply what is missing and return the names of what was applied."""
     with connect(database.conninfo, autocommit=True) as conn:
         conn.execute("set statement_timeout = 0")
-        conn.execute("select pg_advisory_lock(%s, hashtext(%s))", (LOCK_SPACE, database.schema))
+        _alone(conn, database.schema)
         if conn.execute("select where to_regnamespace(%s) is null", [database.schema]).rowcount:
             conn.execute(SQL("create schema {}").format(Identifier(database.schema)))
         return _apply(conn)
+
+
+def _alone(conn: Connection, schema: str) -> None:
+    """Wait for the one that migrates now.
+
+    A statement that waits would be in the way of an index that is made beside the work: that waits
+    for all statements that began before it.
+    """
+    lock = (LOCK_SPACE, schema)
+    while conn.execute("select where pg_try_advisory_lock(%s, hashtext(%s))", lock).rowcount == 0:
+        sleep(PAUSE)
 
 
 def _apply(conn: Connection) -> list[str]:
@@ -116,17 +134,45 @@ NOTE = """
 
 
 def _one(conn: Connection, one: Migration) -> str:
-    # the files of this package, not text from outside
-    statements = cast("LiteralString", one.sql)
-    noted = (one.version, one.name, one.checksum, one.oldest_release)
     if one.transactional:
-        with conn.transaction():
-            conn.execute(statements)
-            conn.execute(NOTE, noted)
+        _in_passing(conn, one)
     else:
-        conn.execute(statements)
-        conn.execute(NOTE, noted)
+        conn.execute("set lock_timeout = 0")  # what it waits for, nobody waits behind
+        for statement in re.split(r";\s*$", one.sql, flags=re.MULTILINE):
+            conn.execute(_ours(statement))
+        conn.execute(NOTE, _noted(one))
     return f"{one.version:04}_{one.name}"
+
+
+def _in_passing(conn: Connection, one: Migration) -> None:
+    """Apply it between two statements of the others, and not while they wait.
+
+    Whoever wants a table that is in use stands before all that want it afterwards: so a lock that
+    is not had soon is given up, with all of the file, and asked for again.
+    """
+    conn.execute(_ours(f"set lock_timeout = '{LOCK_WAIT}s'"))
+    for _ in range(LOCK_TRIES):
+        try:
+            with conn.transaction():
+                conn.execute(_ours(one.sql))
+                conn.execute(NOTE, _noted(one))
+        except LockNotAvailable:
+            log.warning("%04d_%s waits for a table that is in use", one.version, one.name)
+            sleep(PAUSE)
+        else:
+            return
+    raise MigrationError(
+        f"{one.version:04}_{one.name} needs a table that has been in use for too long: somebody's"
+        " transaction stays open. Nothing of it was applied; end that one, and migrate again."
+    )
+
+
+def _ours(statements: str) -> LiteralString:
+    return cast("LiteralString", statements)  # the files of this package, not text from outside
+
+
+def _noted(one: Migration) -> tuple[int, str, str, str]:
+    return one.version, one.name, one.checksum, one.oldest_release
 
 
 async def unusable(conn: AsyncConnection[Any]) -> str | None:

@@ -1,17 +1,26 @@
 """Removing what was kept long enough: a little at a time, by one worker at a time.
 
-A batch is a transaction of its own, the oldest rows first, over all tenants.
+A batch is a transaction of its own, the oldest rows first, over all tenants. What `removal` says
+goes, class by class; here is when, how much of it, and who is told.
 """
 
-from collections.abc import AsyncGenerator
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
+from psycopg.errors import QueryCanceled
+
+from procession.queue.audit import By, Note, note
 from procession.queue.pool import Connection, Pool
+from procession.queue.removal import Removal
+
+log = logging.getLogger(__name__)
 
 BATCH = 500  # rows of a transaction
-BATCHES = 20  # of one kind in one sweep; the rest waits for the next
+BATCHES = 20  # of one class in one sweep; the rest waits for the next
 EVERY = timedelta(hours=1)
 LOCK_SPACE = 0x50525357  # "PRSW": told apart by the schema's hash
 
@@ -25,6 +34,11 @@ BEGIN = """
     where sweep.begun_at <= excluded.begun_at - %(every)s::interval
 """
 
+# A batch that takes longer is made again with half of it, so that nothing is held for long. Rows
+# that somebody else has locked are passed over; who holds a whole table has his time.
+OWN_PACE = "set statement_timeout = '1s'; set lock_timeout = '1s'"
+PACE_OF_THE_POOL = "reset statement_timeout; reset lock_timeout"
+
 
 @asynccontextmanager
 async def alone(pool: Pool, name: str = "retention") -> AsyncGenerator[Connection | None]:
@@ -37,65 +51,59 @@ async def alone(pool: Pool, name: str = "retention") -> AsyncGenerator[Connectio
             return
         try:
             begun = await conn.execute(BEGIN, {"name": name, "every": EVERY})
+            if begun.rowcount:
+                await conn.execute(OWN_PACE)
             yield conn if begun.rowcount else None
         finally:
             if not conn.closed:  # or the lock went with it
+                await conn.execute(PACE_OF_THE_POOL)
                 await conn.execute(UNLOCK, {"space": LOCK_SPACE})
 
 
-# By where the rows lie, which is certain while they are locked: a join might be turned around.
-# now() and not clock_timestamp(): no index is walked by what may differ from row to row.
-CLEAR_BODIES = """
-    update delivery set response_body = null, response_body_cleared_at = clock_timestamp()
-    where ctid = any (array(
-        select ctid from delivery
-        where response_body is not null and created_at < now() - %(older)s::interval
-        order by created_at
-        limit %(batch)s
-        for update skip locked))
-"""
-REMOVE_DELIVERIES = """
-    delete from delivery
-    where ctid = any (array(
-        select ctid from delivery
-        where created_at < now() - %(older)s::interval
-        order by created_at
-        limit %(batch)s
-        for update skip locked))
-"""
-
-
 @dataclass(frozen=True, slots=True)
-class Windows:
-    """How long what is kept; None for ever."""
-
-    bodies: timedelta = timedelta(hours=24)
-    deliveries: timedelta | None = timedelta(days=30)
-
-
-@dataclass(slots=True)
 class Swept:
-    """How many rows a sweep has dealt with."""
+    """How many rows a sweep has dealt with, by class, and by the tenant whose they were."""
 
-    bodies: int = 0
-    deliveries: int = 0
+    total: Counter[str] = field(default_factory=Counter[str])
+    by_tenant: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+
+    def add(self, name: str, found: Sequence[tuple[str, int]]) -> int:
+        """What a batch of the class has done; how much that is in all."""
+        for tenant, count in found:
+            self.total[name] += count
+            if tenant:  # of a deployment's own rows there is none
+                self.by_tenant.setdefault(tenant, Counter())[name] += count
+        return sum(count for _, count in found)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {count}" for name, count in self.total.items()) or "nothing"
 
 
-async def sweep(conn: Connection, windows: Windows, swept: Swept) -> None:
+async def sweep(conn: Connection, removals: Sequence[Removal], swept: Swept) -> None:
     """Clear and remove what is older than its window. The counts stand however it ends."""
-    for _ in range(BATCHES):
-        cursor = await conn.execute(CLEAR_BODIES, _batch(windows.bodies))
-        swept.bodies += cursor.rowcount
-        if cursor.rowcount < BATCH:
-            break
-    if windows.deliveries is None:
-        return
-    for _ in range(BATCHES):
-        cursor = await conn.execute(REMOVE_DELIVERIES, _batch(windows.deliveries))
-        swept.deliveries += cursor.rowcount
-        if cursor.rowcount < BATCH:
-            break
+    for one in removals:
+        await _work_through(conn, one, swept)
 
 
-def _batch(older: timedelta) -> dict[str, object]:
-    return {"older": older, "batch": BATCH}
+async def _work_through(conn: Connection, one: Removal, swept: Swept) -> None:
+    batch = BATCH
+    for _ in range(BATCHES):
+        try:
+            cursor = await conn.execute(one.statement, {"older": one.older, "batch": batch})
+            found = await cursor.fetchall()
+        except QueryCanceled:
+            if batch == 1:
+                log.warning("One of the %s takes the sweep too long, and stays", one.name)
+                return
+            batch //= 2
+            continue
+        if swept.add(one.name, [(tenant, count) for tenant, count in found]) < batch:
+            return
+
+
+async def tell(conn: Connection, swept: Swept) -> None:
+    """Note in each tenant's audit log what the sweep took of it."""
+    async with conn.transaction():
+        for tenant, counts in sorted(swept.by_tenant.items()):
+            what = Note("retention.swept", "Tenant", tenant, dict(counts))
+            await note(conn, tenant, By(), what)

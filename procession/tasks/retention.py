@@ -15,7 +15,8 @@ from procrastinate import JobContext
 
 from procession.queue.outage import FAULTS
 from procession.queue.pool import Pool
-from procession.queue.sweep import Swept, Windows, alone, sweep
+from procession.queue.removal import Windows
+from procession.queue.sweep import Swept, alone, sweep, tell
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +53,21 @@ async def swept(sweeper: Sweeper) -> Swept | None:
         async with asyncio.timeout(sweeper.limit.total_seconds()), alone(sweeper.pool) as conn:
             if conn is not None:
                 counts = Swept()
-                await sweep(conn, sweeper.windows, counts)
+                await sweep(conn, sweeper.windows.removals, counts)
     except (*FAULTS, TimeoutError) as error:
         log.warning("The sweep ended early: %s", type(error).__name__)
     if counts is not None:
-        log.info(
-            "Swept: cleared %d response bodies, removed %d deliveries",
-            counts.bodies,
-            counts.deliveries,
-        )
+        log.info("Swept: %s", counts)
+        await _told(sweeper.pool, counts)
     return counts
+
+
+async def _told(pool: Pool, counts: Swept) -> None:
+    """Leave an audit entry; of a sweep that ended early too, for what it took is gone."""
+    if not counts.by_tenant:
+        return
+    try:
+        async with pool.connection() as conn:
+            await tell(conn, counts)
+    except FAULTS as error:
+        log.warning("No audit entry tells of the sweep: %s", type(error).__name__)

@@ -10,7 +10,8 @@ from fix_queue import Heard
 from psycopg.types.json import Jsonb
 
 from procession.queue import sweep as module
-from procession.queue.sweep import Windows, alone
+from procession.queue.removal import Windows
+from procession.queue.sweep import alone
 from procession.queue.types import Claimed
 from procession.tasks.retention import CRON, FIRST_WAIT, RETENTION, Sweeper, swept
 
@@ -60,7 +61,7 @@ async def test_bodies_are_cleared_and_rows_go_when_they_are_old(conn, pool):
 
     counts = await swept(sweeper(pool))
 
-    assert (counts.bodies, counts.deliveries) == (6, 2)
+    assert (counts.total["responseBodies"], counts.total["deliveries"]) == (6, 2)
     assert await stands(conn) == (6, 2, 4)
 
 
@@ -80,7 +81,7 @@ async def test_a_sweep_takes_no_more_than_its_batches_the_oldest_first(conn, poo
 
     counts = await swept(sweeper(pool))
 
-    assert (counts.bodies, counts.deliveries) == (15, 15)
+    assert (counts.total["responseBodies"], counts.total["deliveries"]) == (15, 15)
     cursor = await conn.execute("select tenant, count(*) from delivery group by tenant")
     assert await cursor.fetchall() == [("default", 5)]
 
@@ -100,7 +101,7 @@ async def test_of_many_workers_one_sweeps(conn, pool):
 
     counts = await asyncio.gather(*(swept(sweeper(pool)) for _ in range(8)))
 
-    assert [one.deliveries for one in counts if one is not None] == [1]
+    assert [one.total["deliveries"] for one in counts if one is not None] == [1]
 
 
 async def test_nobody_waits_for_who_sweeps(conn, pool):
@@ -123,10 +124,10 @@ async def test_a_sweep_that_fails_is_gone_on_with_an_hour_later(conn, pool, capl
     finally:
         await conn.execute("alter table delivery drop constraint never")
 
-    assert (counts.bodies, counts.deliveries) == (0, 0)
+    assert (counts.total["responseBodies"], counts.total["deliveries"]) == (0, 0)
     assert "The sweep ended early: CheckViolation" in caplog.text
     await begun(conn, 2 * HOURS)
-    assert (await swept(sweeper(pool))).deliveries == 3
+    assert (await swept(sweeper(pool))).total["deliveries"] == 3
 
 
 async def test_a_sweep_has_its_time_and_leaves_the_lock_behind_it(conn, pool, caplog):
@@ -136,10 +137,10 @@ async def test_a_sweep_has_its_time_and_leaves_the_lock_behind_it(conn, pool, ca
         await other.execute("lock table delivery in access exclusive mode")
         counts = await swept(hurried)
 
-    assert (counts.bodies, counts.deliveries) == (0, 0)
+    assert (counts.total["responseBodies"], counts.total["deliveries"]) == (0, 0)
     assert "The sweep ended early: TimeoutError" in caplog.text
     await begun(conn, 2 * HOURS)
-    assert (await swept(sweeper(pool))).deliveries == 1
+    assert (await swept(sweeper(pool))).total["deliveries"] == 1
 
 
 def test_a_worker_that_has_just_started_waits():
