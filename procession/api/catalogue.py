@@ -41,7 +41,7 @@ async def validate_workflow(saving: Saving) -> Verdict:
     return Verdict(
         is_valid=not found.faults,
         errors=[Refused(name=one.name, reason=one.reason) for one in found.faults],
-        warnings=warned(found.concerns),
+        warnings=warned(found.warnings),
     )
 
 

@@ -85,6 +85,11 @@ class Findings:
     faults: tuple[Fault, ...]
     concerns: tuple[Concern, ...]
 
+    @property
+    def warnings(self) -> tuple[Concern, ...]:
+        """The concerns as an answer shows them."""
+        return capped(self.concerns)
+
     def right(self) -> Draft:
         """What is to be saved; all that is wrong raises at once."""
         if self.draft is None or self.faults:
@@ -109,7 +114,7 @@ class Sent:
         return Findings(
             checked.definition and Draft(checked.definition, checked.enabled, carried.kept),
             (*checked.faults, *carried.faults),
-            capped((*checked.concerns, *lost)),
+            (*checked.concerns, *lost),
         )
 
     def sealed(self, draft: Draft, workflow_id: UUID, stored: Definition | None = None) -> Draft:

@@ -48,7 +48,7 @@ async def create_workflow(saving: Saving, conn: Database, response: Response) ->
     workflow = await workflow_changes.create(conn, call.tenant, workflow_id, call.by, draft)
     response.headers["Location"] = f"/api/workflows/{workflow.id}"
     tag(response, workflow)
-    return workflow_view(workflow, saving.around.catalogue, found.concerns)
+    return workflow_view(workflow, saving.around.catalogue, found.warnings)
 
 
 @router.get("/workflows", dependencies=MANAGE)
@@ -100,7 +100,7 @@ async def replace_workflow(
 
     workflow = await workflow_changes.update(conn, call.tenant, workflow_id, call.by, revise)
     tag(response, workflow)
-    return workflow_view(workflow, saving.around.catalogue, findings[-1].concerns)
+    return workflow_view(workflow, saving.around.catalogue, findings[-1].warnings)
 
 
 @router.put(f"{ONE}/enabled", dependencies=MANAGE, openapi_extra=takes(EnabledBody))

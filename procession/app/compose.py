@@ -46,6 +46,7 @@ def services(
     return Services(
         pool=pool,
         ring=ring(settings),
+        console_url=settings.app__console_url or None,
         prober=prober,
         allowed_networks=settings.outbound__allowed_networks,
         control_tokens=settings.control_token,

@@ -14,6 +14,7 @@ from procession.engine.values import amount, instant, is_number, same
 
 CREATED, UPDATED, DELETED = "Created", "Updated", "Deleted"
 UNPUBLISHED = "Unpublished"
+MANUAL = "Manual"  # no event: the trigger of a run that a person started
 TRANSITION = "transition:"  # before the name of a transition, as the content type declares it
 
 

@@ -12,7 +12,7 @@ from uuid import UUID, uuid5
 import msgspec
 
 from procession.engine.conditions import first_failing
-from procession.engine.entry import Entry, may_read
+from procession.engine.entry import MANUAL, Entry, may_read
 from procession.engine.errors import (
     ConflictError,
     Fault,
@@ -24,7 +24,7 @@ from procession.queue import workflows
 from procession.queue.audit import By, Note, note
 from procession.queue.ids import uuid7
 from procession.queue.pool import Connection
-from procession.queue.start import MANUAL, NewRun, Origin, start
+from procession.queue.start import NewRun, Origin, start
 from procession.queue.workflows import Workflow
 
 OF_KEYS = UUID("6f0a2f0e-0f1c-5a58-9d0c-5f6a7b8c9d01")  # the space that names of keys are in
