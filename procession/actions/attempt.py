@@ -67,6 +67,17 @@ class Attempt:
         return action.compensate
 
     @property
+    def told(self) -> dict[str, str | int]:
+        """What its span says of it."""
+        return {
+            "procession.tenant": self.tenant.slug,
+            "procession.run": str(self.run_id),
+            "procession.action": self.ordinal,
+            "procession.action_type": self.action.type,
+            "procession.attempt": self.number,
+        }
+
+    @property
     def path(self) -> str:
         """Where the definition has what is to be performed; its credentials are bound to it."""
         undo = ".compensate" if self.undo else ""

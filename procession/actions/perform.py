@@ -25,8 +25,10 @@ from procession.engine.masking import mask
 from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
 from procession.engine.redaction import redact
 from procession.engine.workflow import ActionDefinition
+from procession.outbound import spans
 from procession.outbound.faults import AddressRefused, BreakerOpen
 from procession.outbound.http import Client
+from procession.outbound.spans import SpanKind
 from procession.queue.outage import OUTAGES
 
 __all__ = ["Attempt", "Performed", "perform"]
@@ -55,7 +57,12 @@ async def perform(  # noqa: PLR0913 - all that an attempt stands on
 ) -> Performed:
     """Perform the action, or its undo, once. Who may have to cancel it looks at what is kept."""
     began, kept = monotonic(), kept or Kept(attempt.body)
-    outcome = await _Performing(registry, client, entries, attempt).outcome(kept, limit)
+    with spans.span("attempt", SpanKind.CONSUMER, parent=attempt.traceparent) as one:
+        if one.is_recording():
+            one.set_attributes(attempt.told)
+            attempt = replace(attempt, traceparent=spans.here(attempt.traceparent))
+        outcome = await _Performing(registry, client, entries, attempt).outcome(kept, limit)
+        one.set_attribute("procession.outcome", type(outcome).__name__)
     took = round((monotonic() - began) * 1000)
     return Performed(_clean(outcome), took, kept.body, tuple(kept.deliveries))
 

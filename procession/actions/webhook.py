@@ -16,6 +16,7 @@ from procession.actions.logged import Call, delivery_id, on_record
 from procession.engine.entry import Entry, public_data
 from procession.engine.outcome import Failed, Outcome, Succeeded
 from procession.engine.values import iso
+from procession.outbound import spans
 from procession.outbound.capture import EXCERPT
 from procession.outbound.faults import AddressRefused, BreakerOpen, Fault
 from procession.outbound.signing import BadSecretError, keys_of, signature
@@ -67,7 +68,7 @@ async def _deliver(
     if context.kept.body is None:
         context.kept.body = body_of(context)
     body = context.kept.body.encode()
-    headers, stamped = _headers(context), _stamp(id_, keys, body)
+    headers, stamped = _headers(context), _stamp(id_, keys, body, context.traceparent)
     call = Call(delivery_id=id_, method="POST", url=url, headers=dict(headers), secrets=secrets)
     try:
         with on_record(context.kept, call):
@@ -122,25 +123,27 @@ def body_of(context: Context) -> str:
 
 
 def _headers(context: Context) -> dict[str, str]:
-    headers = {
+    return {
         "Content-Type": "application/json; charset=utf-8",
         "Idempotency-Key": context.idempotency_key,
         "X-Procession-Tenant": context.tenant.slug,
         "X-Procession-Run": str(context.run_id),
     }
-    if context.traceparent and _TRACEPARENT.fullmatch(context.traceparent):
-        headers["traceparent"] = context.traceparent
-    return headers
 
 
-def _stamp(message: str, keys: tuple[bytes, ...], body: bytes) -> Callable[[], Mapping[str, str]]:
-    """The id, the time of a try, and its signatures."""
+def _stamp(
+    message: str, keys: tuple[bytes, ...], body: bytes, traceparent: str | None
+) -> Callable[[], Mapping[str, str]]:
+    """The id, the time of a try, its signatures, and the trace it belongs to."""
 
     def stamped() -> Mapping[str, str]:
         now = int(time.time())
         headers = {"webhook-id": message, "webhook-timestamp": str(now)}
-        return headers | (
-            {"webhook-signature": signature(keys, message, now, body)} if keys else {}
-        )
+        if keys:
+            headers["webhook-signature"] = signature(keys, message, now, body)
+        here = spans.here(traceparent)
+        if here and _TRACEPARENT.fullmatch(here):
+            headers["traceparent"] = here
+        return headers
 
     return stamped

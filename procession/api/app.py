@@ -11,11 +11,13 @@ from procession.api import (
     connectors,
     content_types,
     deliveries,
+    dry_run,
     entries,
     health,
     keys,
     manual_run,
     me,
+    metrics,
     requests,
     roles,
     run_commands,
@@ -28,14 +30,17 @@ from procession.api.description import describe
 from procession.api.middleware import Door
 from procession.api.problems import add_handlers
 from procession.api.services import Services
+from procession.api.telling import Telling
 
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
+    metrics.router,
     me.router,
     keys.router,
     roles.router,
     tenants.router,
     content_types.router,
+    dry_run.router,
     entries.router,
     connectors.router,
     requests.router,
@@ -58,12 +63,14 @@ def create_app(services: Services) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # it tells whole paths
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.services = services
     app.state.routers = ROUTERS
     add_handlers(app)
     app.add_middleware(Door, services=services)
+    app.add_middleware(Telling, tell=services.tell)  # around the door, and what it refuses
     for router in ROUTERS:
         app.include_router(router)
     app.openapi = lambda: _description(app)

@@ -5,7 +5,7 @@ needs by `dependencies=[needs("…")]`, and one that says nothing cannot be made
 """
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -16,6 +16,7 @@ from procession.api import body
 from procession.api.auth import Caller, enter
 from procession.api.services import CALLER, services_of
 from procession.engine.errors import Fault, ForbiddenError, ValidationFailedError
+from procession.queue.types import about
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Route(APIRoute):
             caller = cast("Caller", request.scope[CALLER])
             caller = await enter(request, caller, services.pool, above=need.above)
             request.scope[CALLER] = caller
+            about.set(replace(about.get(), tenant=caller.tenant or None))
             if need.capability is not None and need.capability not in caller.capabilities:
                 raise ForbiddenError(need.capability)
             body.check(request, services.max_body_bytes)

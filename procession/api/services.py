@@ -8,11 +8,15 @@ from typing import cast
 
 from fastapi import Request
 
+from procession.api.attempts import Attempts
+from procession.api.scrape import Scrape
 from procession.engine.catalogue import Catalogue
 from procession.outbound.guard import Network
 from procession.outbound.http import Client
+from procession.outbound.oidc import Issuer
 from procession.queue.pool import Pool
 from procession.queue.sealing import NO_KEYS, Ring
+from procession.queue.types import Tell, nobody
 
 NO_TYPES = Catalogue()
 CALLER = "procession.caller"  # of the request's scope: who calls
@@ -31,12 +35,25 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimNames:
+    """Where a token of the issuer says whose it is."""
+
+    tenant: str = "tenant"
+    roles: str = "roles"
+    name: str = "name"
+    email: str = "email"
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
     """One for the whole application."""
 
     pool: Pool
     ring: Ring = NO_KEYS  # that seals what is kept secret; settings demand one of who serves
     control_tokens: tuple[str, ...] = ()
+    issuer: Issuer | None = None  # whose tokens are taken
+    claims: ClaimNames = ClaimNames()
+    attempts: Attempts = field(default_factory=Attempts)
     max_body_bytes: int = 1_048_576
     retention: Retention = Retention()
     catalogue: Catalogue = NO_TYPES  # the action types that this process knows
@@ -44,9 +61,12 @@ class Services:
     longest: Mapping[str, float] = field(default_factory=dict[str, float])
     most_seconds: float = inf
     insecure_signed_urls: bool = False  # whether a webhook over http may have a secret
+    console_url: str | None = None  # base of the links in templates
     prober: Client | None = None  # what connectors are tried by
     allowed_networks: tuple[Network, ...] = ()  # where http is let to as well
     reasons: Callable[[], Awaitable[list[str]]] = _always_ready  # why it is not ready, if it is not
+    scrape: Scrape = Scrape()
+    tell: Tell = nobody  # of the runs that are queued
 
 
 def services_of(request: Request) -> Services:

@@ -4,9 +4,12 @@ import argparse
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from procession.api.app import create_app
-from procession.app import compose, health
+from procession.api.scrape import Scrape
+from procession.app import compose, health, tracing
+from procession.app.metrics import Metrics
 from procession.app.server import Address, listening
 from procession.app.settings import Settings
 from procession.app.signals import at_once, on_stop
@@ -26,12 +29,18 @@ async def run_api(settings: Settings) -> None:
     stop = asyncio.Event()
     with on_stop(stop.set, at_once):
         if await arrive_and_check(settings.database, stop):
-            async with make_pool(settings.database) as pool, serving(settings, pool, stop):
-                await stop.wait()
+            with tracing.traced("api"):
+                async with (
+                    make_pool(settings.database) as pool,
+                    serving(settings, pool, stop, Metrics()),
+                ):
+                    await stop.wait()
 
 
 @asynccontextmanager
-async def serving(settings: Settings, pool: Pool, stop: asyncio.Event) -> AsyncGenerator[Address]:
+async def serving(
+    settings: Settings, pool: Pool, stop: asyncio.Event, metrics: Metrics
+) -> AsyncGenerator[Address]:
     """The API on this pool, for as long as the block lasts."""
 
     async def reasons() -> list[str]:
@@ -39,8 +48,10 @@ async def serving(settings: Settings, pool: Pool, stop: asyncio.Event) -> AsyncG
 
     async with pool.connection() as conn:
         await first_key.note(conn, compose.ring(settings).digest)
-    async with compose.prober(settings) as prober:
-        app = create_app(compose.services(settings, pool, prober, reasons))
+    async with compose.prober(settings) as prober, compose.issuer(settings) as issuer:
+        services = compose.services(settings, pool, prober, issuer, reasons)
+        scrape = Scrape(settings.metrics__scrape_key, metrics.text)
+        app = create_app(replace(services, scrape=scrape, tell=metrics.heard))
         address = Address(settings.host, settings.port_of("api"))
         async with listening(app, address, settings.shutdown_grace_seconds) as where:
             yield where

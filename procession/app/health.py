@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from procession.api.scrape import Scrape
 from procession.app.server import Address, listening
 from procession.queue import first_key
 from procession.queue.migrate import unusable
@@ -42,9 +43,15 @@ class Health:
 
 
 @asynccontextmanager
-async def serve_health(host: str, port: int, health: Health) -> AsyncGenerator[Address]:
-    """Answer for a process that serves nothing else."""
-    app = Starlette(routes=health.routes())
+async def serve_health(
+    host: str, port: int, health: Health, scrape: Scrape
+) -> AsyncGenerator[Address]:
+    """Answer for a process that serves nothing else, and let its metrics be read."""
+
+    async def metrics(request: Request) -> Response:
+        return scrape.answer_to(request.headers)
+
+    app = Starlette(routes=[*health.routes(), Route("/metrics", metrics)])
     async with listening(app, Address(host, port), grace=1) as address:
         yield address
 

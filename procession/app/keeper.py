@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
+from procession.queue.backlog import measured
 from procession.queue.leases import (
     Held,
     Locked,
@@ -24,7 +25,7 @@ from procession.queue.mend import Place, mend
 from procession.queue.pool import Database
 from procession.queue.rescue import rescue, stop_switched_off
 from procession.queue.save import AT_ONCE
-from procession.queue.types import Beaten, Happened, Tell, nobody
+from procession.queue.types import Beaten, Happened, Measured, Tell, nobody
 from procession.queue.unserved import fail_unserved, mark
 from procession.queue.workers import Worker, beat, leave
 
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 RENEWAL = 5.0  # seconds between two, of leases and of the worker's row; a lease lasts 15
 RESCUE = 3.0
 MENDING = 4.0
+SHOWING = 5.0  # of the backlog that somebody has measured
 ROUNDS = 25  # of one duty, so that the leases do not wait for it; some 500 runs in 3 s
 AGAIN = 1.0  # after the database did not answer, and between two looks at the renewals
 
@@ -54,6 +56,7 @@ class Keeper:
     worker: Worker
     held: Held
     tell: Tell = nobody
+    shows_backlog: bool = False
     beaten_at: float = field(default_factory=monotonic)
     _place: Place = field(default_factory=Place)
     _watch: Place = field(default_factory=Place)
@@ -91,6 +94,8 @@ class Keeper:
         ]
         if self.worker.claims:  # one that does not looks for nothing to do
             duties.append(Duty(RESCUE, self._fail_unserved))
+        if self.shows_backlog:
+            duties.append(Duty(SHOWING, self._show_backlog))
         try:
             while not self._end.is_set():
                 self._connected(duties)
@@ -147,6 +152,10 @@ class Keeper:
 
     def _mend(self, conn: SyncConnection) -> None:
         self._place = mend(conn, self._place)
+
+    def _show_backlog(self, conn: SyncConnection) -> None:
+        if (found := measured(conn)) is not None:
+            self._say(Measured(found))
 
     def _say(self, happened: Happened) -> None:
         self._loop.call_soon_threadsafe(self.tell, happened)

@@ -8,12 +8,14 @@ import json
 import logging
 import sys
 import traceback
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from typing_extensions import override
 
 from procession.engine.redaction import redact
-from procession.queue.types import current_run
+from procession.outbound.spans import trace_id
+from procession.queue.types import about
 
 OURS = "procession"
 # They tell at INFO what must not be told: arguments of jobs, full addresses.
@@ -48,6 +50,16 @@ def cause(record: logging.LogRecord) -> list[str]:
     ]
 
 
+def concerning() -> dict[str, object]:
+    """What is worked on: as much of tenant, run, action, attempt and correlation as is known."""
+    known = {name: value for name, value in asdict(about.get()).items() if value is not None}
+    if "run" in known:
+        known["run"] = str(known["run"])
+    if found := trace_id():
+        known["trace_id"] = found
+    return known
+
+
 class Lines(logging.Formatter):
     """A JSON object a line, for a machine to read."""
 
@@ -58,9 +70,8 @@ class Lines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": said(record),
+            **concerning(),
         }
-        if run := current_run.get():
-            line["run"] = str(run)
         if raised := cause(record):
             line |= {"error": raised[0], "trace": raised[1:]}
         return json.dumps(line)
@@ -72,6 +83,7 @@ class Text(logging.Formatter):
     @override
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
-        run = f" (run {one})" if (one := current_run.get()) else ""
-        lines = [f"{at} {record.levelname.lower():<7} {said(record)}{run}", *cause(record)]
+        known = ", ".join(f"{name} {value}" for name, value in concerning().items())
+        of = f" ({known})" if known else ""
+        lines = [f"{at} {record.levelname.lower():<7} {said(record)}{of}", *cause(record)]
         return "\n    ".join(lines)

@@ -10,22 +10,23 @@ from uuid import UUID
 from procession.engine.document import at
 from procession.engine.run import HistoryEntry, Status, Step
 from procession.engine.workflow import Definition
-from procession.queue.types import Happened, Recorded, Released, Rescued, Unserved, current_run
+from procession.queue.types import About, Happened, Recorded, Released, Rescued, Unserved, about
 
 log = logging.getLogger(__name__)
 
 
 def notice(happened: Happened) -> None:
-    """Warn of each action that ended badly in this."""
+    """Warn of each action that ended badly in this; who debugs is told of every attempt."""
     match happened:
         case Recorded(claim, step) | Released(claim, step):
             for entry in step.history:
-                _warn(claim.id, step, entry, _type(claim.definition, entry))
-        case Rescued(_, run_id, step):
+                _warn(claim.about, step, entry, _type(claim.definition, entry))
+        case Rescued(tenant, run_id, step):
             for entry in step.history:
-                _warn(run_id, step, entry)
-        case Unserved(_, run_id, _):
-            _say(run_id, "An action ended Failed, since no worker serves its type")
+                _warn(_of(tenant, run_id, entry), step, entry)
+        case Unserved(tenant, run_id, _):
+            what = About(tenant=tenant, run=run_id)
+            _say(what, logging.WARNING, "An action ended Failed, since no worker serves its type")
         case _:
             pass
 
@@ -36,15 +37,21 @@ def _type(definition: Definition, entry: HistoryEntry) -> str:
     return f" {done.type}" if done else ""
 
 
-def _warn(run_id: UUID, step: Step, entry: HistoryEntry, type_: str = "") -> None:
+def _of(tenant: str, run_id: UUID, entry: HistoryEntry) -> About:
+    return About(tenant=tenant, run=run_id, action=entry.ordinal, attempt=entry.number)
+
+
+def _warn(what: About, step: Step, entry: HistoryEntry, type_: str = "") -> None:
     status = at(step.run, entry.ordinal, undo=entry.undo).status
+    named = f"{'The undo of action' if entry.undo else 'Action'} {entry.ordinal}{type_}"
     if status in {Status.FAILED, Status.UNKNOWN}:
-        what = "The undo of action" if entry.undo else "Action"
         halted = ", and halted the run" if step.halted else ""
-        _say(run_id, f"{what} {entry.ordinal}{type_} ended {status}{halted}")
+        _say(what, logging.WARNING, f"{named} ended {status}{halted}")
+    elif log.isEnabledFor(logging.DEBUG):
+        _say(what, logging.DEBUG, f"{named}: attempt {entry.number} ended {entry.outcome}")
 
 
-def _say(run_id: UUID, text: str) -> None:
-    before = current_run.set(run_id)
-    log.warning(text)
-    current_run.reset(before)
+def _say(what: About, level: int, text: str) -> None:
+    before = about.set(what)
+    log.log(level, text)
+    about.reset(before)

@@ -11,9 +11,11 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from procession.app.environment import (
     Boolean,
+    Claim,
     ConsoleUrl,
     Host,
     Integer,
+    IssuerUrl,
     Keys,
     Networks,
     Number,
@@ -27,12 +29,13 @@ from procession.app.spellings import (
     OneAddress,
     Password,
     RelayHost,
+    ScrapeKey,
     TextSender,
     Username,
 )
 from procession.queue.pool import Database
 
-Process = Literal["api", "worker", "migrate", "key create", "rekey", "up"]
+Process = Literal["api", "worker", "migrate", "key create", "rekey", "export", "doctor", "up"]
 
 
 class Settings(BaseSettings):
@@ -86,11 +89,28 @@ class Settings(BaseSettings):
     control_token: Tokens = Field(
         (), repr=False, description="bearer of the control caller; a second one while rotating"
     )
+    auth__oidc__issuer: IssuerUrl = Field(
+        "", description="whose signed tokens are taken as bearers; unset: nobody's"
+    )
+    auth__oidc__audience: Claim = Field(
+        "", description="whom its tokens must be for; needed with an issuer"
+    )
+    auth__oidc__tenant_claim: Claim = Field(
+        "tenant", description="the claim that names the tenant, or a list of them"
+    )
+    auth__oidc__role_claim: Claim = Field(
+        "roles", description="the claim that names the role, or a list of them"
+    )
+    auth__oidc__name_claim: Claim = Field("name", description="the claim with the person's name")
+    auth__oidc__email_claim: Claim = Field("email", description="the claim with their address")
     secrets__keys: Keys = Field(
         {},
         repr=False,
         description="keys of what is kept secret: the first one encrypts, all of them decrypt; "
         "the same in API and workers",
+    )
+    metrics__scrape_key: ScrapeKey = Field(
+        "", repr=False, description="bearer of who reads /metrics; unset: it serves nobody"
     )
 
     workflows__runner_enabled: Boolean = Field(
@@ -104,6 +124,10 @@ class Settings(BaseSettings):
     )
     workflows__max_depth: Annotated[Integer, Field(ge=0, le=100)] = Field(
         10, description="depth above which a save queues nothing"
+    )
+    workflows__backlog_interval_seconds: Annotated[Integer, Field(ge=0, le=3600)] = Field(
+        30,
+        description="least time between measurements of what waits; 0: none, and no gauges of it",
     )
     jobs__lease_seconds: Annotated[Integer, Field(ge=60, le=86400)] = Field(
         600, description="longest time of one maintenance task"

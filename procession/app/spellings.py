@@ -12,6 +12,7 @@ from procession.outbound.mailbox import mailbox
 _RELAY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII)
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 _SECRET = re.compile(r"[!-~]{1,512}", re.ASCII)
+SHORTEST = 16  # characters of a scrape key
 _SENDER = re.compile(r"\+[1-9][0-9]{1,14}|[A-Za-z0-9](?:[A-Za-z0-9 ._&+-]{0,33})", re.ASCII)
 
 
@@ -25,6 +26,12 @@ def _relay(value: str) -> str:
 
 def _secret(value: str) -> str:
     return _like(_SECRET, value)
+
+
+def _scrape_key(value: str) -> str:
+    if len(value) < SHORTEST or value != value.strip():
+        raise ValueError
+    return _text(value)
 
 
 def _id(value: str) -> str:
@@ -61,6 +68,9 @@ ApiKey = Annotated[
     str,
     BeforeValidator(_secret),
     Takes("up to 512 ASCII characters without spaces", secret=True),
+]
+ScrapeKey = Annotated[
+    str, BeforeValidator(_scrape_key), Takes("text of at least 16 characters", secret=True)
 ]
 Id = Annotated[str, BeforeValidator(_id), Takes("up to 128 letters, digits, dots, - and _")]
 TextSender = Annotated[

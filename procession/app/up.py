@@ -18,10 +18,11 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from procession.app import compose, keep, sample
+from procession.app import compose, keep, sample, tracing
 from procession.app.api import serving
 from procession.app.checks import read_or_exit
 from procession.app.local import Local, alone, serve
+from procession.app.metrics import Metrics
 from procession.app.receiver import Message, receiver
 from procession.app.refusal import ArgumentError, RefusalError
 from procession.app.sample import Api, Sample
@@ -69,7 +70,8 @@ def main(given: argparse.Namespace) -> None:
         if local:
             settings = settings.model_copy(update={"database_url": local.url})
         try:
-            run(Up(settings, given.data, local, wants_sample=not given.no_sample).run())
+            with tracing.traced("up"):
+                run(Up(settings, given.data, local, wants_sample=not given.no_sample).run())
         except ListenError as error:
             hint = " Choose another one by --port." if error.is_of_port else ""
             raise RefusalError(f"{error}{hint}") from None
@@ -131,15 +133,16 @@ class Up:
             if not await arrive(self.settings.database, stop):
                 return
             await asyncio.to_thread(migrate, self.settings.database)
+            metrics = Metrics()  # of API and worker together: they are one process
             async with (
                 make_pool(self.settings.database) as pool,
                 make_pool(database_of(self.settings)) as workers,
                 compose.client(self.settings) as client,
-                serving(self.settings, pool, stop) as address,
+                serving(self.settings, pool, stop, metrics) as address,
                 asyncio.TaskGroup() as both,
             ):
                 options = options_of(self.settings)
-                runner = make_runner(self.settings, options, workers, client)
+                runner = make_runner(self.settings, options, workers, client, metrics)
                 both.create_task(runner.run(stop))
                 watching = both.create_task(self._watch())
                 showing = both.create_task(self._show(pool, client, address))

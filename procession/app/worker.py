@@ -11,8 +11,10 @@ from datetime import timedelta
 
 from procrastinate.app import WorkerOptions
 
-from procession.app import compose, health
+from procession.api.scrape import Scrape
+from procession.app import compose, health, tracing
 from procession.app.health import Health, Keys, serve_health
+from procession.app.metrics import Metrics, WorkerMetrics
 from procession.app.refusal import ArgumentError
 from procession.app.runner import MOST, Options, Runner
 from procession.app.settings import Settings
@@ -21,6 +23,7 @@ from procession.app.start import arrive_and_check, begin, refusing, run
 from procession.outbound.http import Client
 from procession.queue.jobs import Jobs
 from procession.queue.pool import Database, Pool, make_pool
+from procession.queue.types import Happened
 
 # Seconds after the grace: 10 for what does not end when it is cancelled, and some for the end.
 LONGER = 15
@@ -47,6 +50,7 @@ def database_of(settings: Settings) -> Database:
 
 def options_of(settings: Settings) -> Options:
     """What the settings say of a worker."""
+    every = settings.workflows__backlog_interval_seconds
     return Options(
         database=database_of(settings),
         concurrency=settings.workflows__runner_concurrency,
@@ -55,6 +59,7 @@ def options_of(settings: Settings) -> Options:
         limit=timedelta(seconds=settings.workflows__lease_seconds),
         chore_limit=timedelta(seconds=settings.jobs__lease_seconds),
         windows=compose.windows(settings),
+        backlog_every=timedelta(seconds=every) if every else None,
         ring=compose.ring(settings),
         max_depth=settings.workflows__max_depth,
         console_url=settings.app__console_url or None,
@@ -63,22 +68,37 @@ def options_of(settings: Settings) -> Options:
 
 async def run_worker(settings: Settings, options: Options, pool: Pool, stop: asyncio.Event) -> None:
     """Work and answer for it until asked to stop."""
-    async with compose.client(settings) as client:
-        runner, keys = make_runner(settings, options, pool, client), Keys(compose.ring(settings))
+    metrics, keys = Metrics(), Keys(compose.ring(settings))
+    scrape = Scrape(settings.metrics__scrape_key, metrics.text)
+    with tracing.traced("worker"):
+        async with compose.client(settings) as client:
+            runner = make_runner(settings, options, pool, client, metrics)
 
-        async def reasons() -> list[str]:
-            if stop.is_set():
-                return ["stopping"]
-            found = [*await health.of_database(pool), *runner.reasons()]
-            return found if "database" in found else [*found, *await keys.reasons(pool)]
+            async def reasons() -> list[str]:
+                if stop.is_set():
+                    return ["stopping"]
+                found = [*await health.of_database(pool), *runner.reasons()]
+                return found if "database" in found else [*found, *await keys.reasons(pool)]
 
-        async with serve_health(settings.host, settings.port_of("worker"), Health(reasons)):
-            await runner.run(stop)
+            port = settings.port_of("worker")
+            async with serve_health(settings.host, port, Health(reasons), scrape):
+                await runner.run(stop)
 
 
-def make_runner(settings: Settings, options: Options, pool: Pool, client: Client) -> Runner:
-    """A worker of the actions that are installed here."""
-    return Runner(pool, options, compose.registry(settings, pool), client)
+def make_runner(
+    settings: Settings, options: Options, pool: Pool, client: Client, metrics: Metrics
+) -> Runner:
+    """A worker of the actions that are installed here, which adds what it counts to the metrics."""
+    registry = compose.registry(settings, pool)
+    counted = WorkerMetrics(metrics, registry.types)
+
+    def heard(happened: Happened) -> None:
+        counted.heard(happened)
+        tracing.heard(happened)
+
+    runner = Runner(pool, options, registry, client, tell=heard)
+    counted.watch(lambda: runner.in_flight)
+    return runner
 
 
 class _Plain:

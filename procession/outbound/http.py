@@ -12,6 +12,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -30,6 +31,7 @@ from procession.outbound.guard import Guard, Network, Target, target
 from procession.outbound.headers import encoded, with_ours
 from procession.outbound.resolve import Resolve, Resolver
 from procession.outbound.retry import REPLAYED, SAFE, Retries, Sleep, Tries
+from procession.outbound.spans import Span, SpanKind, span
 from procession.outbound.stream import PROGRESS, Progress
 
 logging.getLogger("httpcore2").setLevel(logging.WARNING)  # it logs headers, and so credentials
@@ -103,14 +105,17 @@ class Client:
     ) -> Answer:
         """Call, try again what may be, and read as much of the answer as the capture takes."""
         aim = target(url)
-        reply, tries = await self._reply(tenant, method, aim, options)
-        try:
-            content = await reply.read(options.get("capture", WHOLE), aim.host)
-        except Fault as fault:
-            fault.tries, fault.status = tries, reply.status
-            raise
-        finally:
-            await reply.aclose()
+        with _span(method, aim) as one:
+            reply, tries = await self._reply(tenant, method, aim, options)
+            one.set_attribute("http.response.status_code", reply.status)
+            one.set_attribute("http.request.resend_count", tries - 1)
+            try:
+                content = await reply.read(options.get("capture", WHOLE), aim.host)
+            except Fault as fault:
+                fault.tries, fault.status = tries, reply.status
+                raise
+            finally:
+                await reply.aclose()
         return Answer(reply.status, reply.headers, content, tries)
 
     async def once(
@@ -125,7 +130,9 @@ class Client:
         """One try in a time of its own, past the breakers; nothing of the body is read."""
         aim = target(url)
         request = _request(method, aim, *_message(method, options))
-        reply = await self._try(aim, request, within, progress)
+        with _span(method, aim) as one:
+            reply = await self._try(aim, request, within, progress)
+            one.set_attribute("http.response.status_code", reply.status)
         await reply.aclose()
         return Answer(reply.status, reply.headers, b"")
 
@@ -174,6 +181,13 @@ class Client:
         except (httpcore.NetworkError, httpcore.ProtocolError):
             raise ConnectionLost(aim.host) from None
         return HttpReply(response, partial(self._connections.give_back, aim, connection))
+
+
+def _span(method: str, aim: Target) -> AbstractContextManager[Span]:
+    """The call as traces have it: to whom, and no more of the address."""
+    about = {"url.scheme": aim.scheme.decode(), "server.address": aim.host}
+    about |= {"server.port": str(aim.port), "http.request.method": method}
+    return span(method, SpanKind.CLIENT, attributes=about)
 
 
 def _message(method: str, options: Options) -> tuple[list[tuple[bytes, bytes]], bytes]:

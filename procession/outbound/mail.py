@@ -19,6 +19,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from procession.outbound.http import Client
 from procession.outbound.mailbox import Mailbox
 from procession.outbound.retry import Jitter, Sleep, Tries
+from procession.outbound.spans import SpanKind, span
 from procession.outbound.stream import Progress
 
 
@@ -87,12 +88,13 @@ class Mailer:
     async def send(self, mail: Mail, client: Client) -> None:
         """Send it, and again what cannot have left; raises MailFault."""
         one = _Delivery(self, mail, client)
-        try:
-            async with asyncio.timeout(self.limit.total_seconds() if self.limit else None):
-                await one.tried()
-        except TimeoutError:
-            kind = InDoubt if one.sending.went else NotSent
-            raise kind(one.sending.phase, "Timeout") from None
+        with span("send email", SpanKind.CLIENT):
+            try:
+                async with asyncio.timeout(self.limit.total_seconds() if self.limit else None):
+                    await one.tried()
+            except TimeoutError:
+                kind = InDoubt if one.sending.went else NotSent
+                raise kind(one.sending.phase, "Timeout") from None
 
 
 class _Delivery:

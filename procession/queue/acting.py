@@ -32,7 +32,8 @@ from procession.queue.content_types import decoded
 from procession.queue.entries import Writing, lock, write
 from procession.queue.outage import OUTAGES
 from procession.queue.pool import Connection, Pool
-from procession.queue.start import Origin
+from procession.queue.start import Origin, noted
+from procession.queue.types import Queued, Tell, nobody
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +63,10 @@ class Acting:
 class Entries:
     """The entries of a tenant, as one attempt reads and changes them."""
 
-    def __init__(self, pool: Pool, acting: Acting) -> None:
+    def __init__(self, pool: Pool, acting: Acting, tell: Tell = nobody) -> None:
         self._pool = pool
         self._acting = acting
+        self._tell = tell
 
     async def once(self, marker: str, content_type: str, entry_id: str, decide: Decide) -> Outcome:
         """Write what is decided, unless the marker says that it was written.
@@ -75,8 +77,9 @@ class Entries:
         key = Key(self._acting.tenant, content_type, entry_id)
         while True:
             try:
-                async with self._pool.connection() as conn:
-                    return await write_once(conn, self._acting, marker, key, decide)
+                with noted() as triggers:
+                    async with self._pool.connection() as conn:
+                        outcome = await write_once(conn, self._acting, marker, key, decide)
             except GoneError:
                 return Failed(LOST, retryable=True)
             except (DataError, ProgramLimitExceeded, StatementTooComplex):
@@ -84,6 +87,10 @@ class Entries:
             except (*OUTAGES, ForeignKeyViolation, UniqueViolation) as error:
                 log.warning("An entry cannot be written yet: %s", type(error).__name__)
                 await asyncio.sleep(AGAIN.total_seconds())
+            else:
+                if triggers:
+                    self._tell(Queued(tuple(triggers)))
+                return outcome
 
     async def referenced(
         self, references: Collection[Reference], fields: Collection[str]

@@ -4,7 +4,7 @@ The app that the plain `procrastinate` command is pointed at makes its pool when
 hands over to the worker that it was given.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Unpack
@@ -43,15 +43,15 @@ class Jobs(App):
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """A task of maintenance: one of all workers performs it at each tick, in the slot for it."""
+    """A task of maintenance: one of all workers performs it at each tick, in a slot for it."""
 
     name: str
-    cron: str
+    cron: str | None  # None: others ask for it, and any worker may be given it
     task: Callable[[JobContext, int], Awaitable[None]]
 
 
 class Working:
-    """A stock worker that performs claims by a task. It has a slot more than they may take."""
+    """A stock worker that performs claims by a task. Chores have slots that those cannot take."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Working:
         task: Callable[[JobContext], Awaitable[None]],
         context: dict[str, object],
         grace: timedelta,
-        chores: Iterable[Chore] = (),
+        chores: Sequence[Chore] = (),
     ) -> None:
         self._pool = work.pool
         self._app = App(connector=PsycopgConnector())
@@ -68,12 +68,13 @@ class Working:
             chore = self._app.task(
                 name=one.name, queue=MAINTENANCE, queueing_lock=one.name, pass_context=True
             )(one.task)
-            self._app.periodic(cron=one.cron)(chore)
+            if one.cron is not None:
+                self._app.periodic(cron=one.cron)(chore)
         self._manager = Manager(self._app.connector, work)
         self._app.job_manager = self._manager
         self._worker = Worker(
             self._app,
-            concurrency=work.slots + 1,
+            concurrency=work.slots + max(1, len(chores)),
             wait=work.wait,
             fetch_job_polling_interval=POLL,
             abort_job_polling_interval=NEVER,

@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, time_ns
 from typing import Any
 
 from procrastinate import JobContext
@@ -134,6 +134,7 @@ class Manager(JobManager):
             if work.slots:
                 work.tell(Passed())  # a pass waits for no action
             return None
+        began = time_ns()
         try:
             async with work.pool.connection() as conn:
                 claims = await claim(conn, work.wanted, free, self._served_last)
@@ -145,7 +146,7 @@ class Manager(JobManager):
         work.tell(Passed())
         if claims:
             work.held.add(claims)
-            work.tell(Claimed(tuple(claims)))
+            work.tell(Claimed(tuple(claims), began))
             self._served_last = claims[-1].tenant.slug
             self._ready.extend(claims)
         return self._started()

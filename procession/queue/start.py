@@ -3,7 +3,9 @@
 One statement for all the runs of a write, whatever their number; the engine says how each begins.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
@@ -22,6 +24,19 @@ from procession.queue.pool import Connection
 from procession.queue.types import Event
 
 MANUAL = "Manual"  # the trigger of a run that a person started
+
+_triggers: ContextVar[list[str] | None] = ContextVar("triggers", default=None)
+
+
+@contextmanager
+def noted() -> Generator[list[str]]:
+    """The triggers of the runs that the block queues, to be told of once they are committed."""
+    triggers: list[str] = []
+    before = _triggers.set(triggers)
+    try:
+        yield triggers
+    finally:
+        _triggers.reset(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,5 +188,8 @@ async def start(conn: Connection, tenant: str, new_runs: Sequence[NewRun]) -> li
             "runs": Json(rows, dumps=msgspec.json.encode),
         },
     )
-    queued = {row[0] for row in await cursor.fetchall()}
-    return [one.id for one in new_runs if one.id in queued]
+    ids = {row[0] for row in await cursor.fetchall()}
+    queued = [one for one in new_runs if one.id in ids]
+    if (triggers := _triggers.get()) is not None:
+        triggers += [one.trigger for one in queued]
+    return [one.id for one in queued]

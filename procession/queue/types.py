@@ -15,8 +15,21 @@ from procession.engine.entry import Entry
 from procession.engine.run import Action, Run, Step
 from procession.engine.workflow import Definition
 
-# The run that is worked on, for what is logged meanwhile.
-current_run: ContextVar[UUID | None] = ContextVar("current_run", default=None)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What is worked on, for what is logged meanwhile."""
+
+    tenant: str | None = None
+    run: UUID | None = None
+    action: int | None = None
+    attempt: int | None = None
+    correlation: str | None = None
+    trace_id: str | None = None
+
+
+NOTHING = About()
+about: ContextVar[About] = ContextVar("about", default=NOTHING)
 
 
 class Tenant(Struct, frozen=True, kw_only=True):
@@ -78,12 +91,25 @@ class Claim:
         """The database's time, as far as a stopwatch can tell."""
         return self.claimed_at + timedelta(seconds=monotonic() - self.stopwatch)
 
+    @property
+    def about(self) -> About:
+        """What is said of it in the logs."""
+        return About(
+            tenant=self.tenant.slug,
+            run=self.id,
+            action=self.ordinal,
+            attempt=self.action.attempts,
+            correlation=self.correlation_id,
+            trace_id=self.traceparent and self.traceparent[3:35],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """These were leased."""
+    """These were leased, by a claim that was begun at this time of Unix, in nanoseconds."""
 
     claims: tuple[Claim, ...]
+    began: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +172,43 @@ class Beaten:
     """The worker's row was renewed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """Runs were committed, each by such a trigger."""
+
+    triggers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What waited over all tenants when that was measured; ages in seconds, 0 when nothing did."""
+
+    measured_at: datetime
+    due_runs: int
+    oldest_due_age: float  # since it was queued first
+    lapsed_leases: int
+    oldest_lapsed_age: float  # since it lapsed
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The backlog as it was measured last, by whichever worker."""
+
+    backlog: Backlog
+
+
 Happened = (
-    Claimed | Recorded | Discarded | Released | Rescued | Stopped | Unserved | Passed | Beaten
+    Claimed
+    | Recorded
+    | Discarded
+    | Released
+    | Rescued
+    | Stopped
+    | Unserved
+    | Passed
+    | Beaten
+    | Queued
+    | Measured
 )
 Tell = Callable[[Happened], None]  # what counts, or a test that waits
 

@@ -27,7 +27,7 @@ from procession.queue.pool import Pool
 from procession.queue.record import Recorder
 from procession.queue.sealing import NO_KEYS, Ring
 from procession.queue.start import Cause, Origin
-from procession.queue.types import Claim, current_run
+from procession.queue.types import Claim, Tell, about, nobody
 
 PERFORMER = "performer"  # its name in the context that Procrastinate hands on
 
@@ -45,6 +45,7 @@ class Performer:
     ring: Ring = NO_KEYS  # that opens the credentials of what is performed
     max_depth: int = 10  # of the runs that an action's writes may queue
     console_url: str | None = None
+    tell: Tell = nobody
 
 
 async def attempt(context: JobContext) -> None:
@@ -55,7 +56,7 @@ async def attempt(context: JobContext) -> None:
     claim = performer.held.begin(token_of(context), task)
     if claim is None:
         return
-    current_run.set(claim.id)
+    about.set(claim.about)
     kept, acting = Kept(claim.action.body), acting_of(claim, performer.max_depth)
     try:
         claim = await promised(performer, claim, acting)
@@ -65,7 +66,7 @@ async def attempt(context: JobContext) -> None:
             client=performer.client,
             limit=performer.limit,
             kept=kept,
-            entries=Entries(performer.pool, acting),
+            entries=Entries(performer.pool, acting, performer.tell),
         )
     except asyncio.CancelledError:
         if performer.held.is_lost(claim.token):

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from procession.app import logs
-from procession.queue.types import current_run
+from procession.queue.types import About, about
 
 
 @pytest.fixture
@@ -85,15 +85,31 @@ def test_the_level_is_the_least_that_is_told(said):
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_a_line_names_the_run_that_it_belongs_to(said, form):
+def test_a_line_names_what_it_belongs_to(said, form):
     logs.set_up("info", form)
-    run = uuid4()
-    before = current_run.set(run)
+    known = About(
+        tenant="acme", run=uuid4(), action=2, attempt=3, correlation="req-9", trace_id="ab" * 16
+    )
+    before = about.set(known)
 
     logging.getLogger("procession.app.test").warning("Slow")
-    current_run.reset(before)
+    about.reset(before)
     logging.getLogger("procession.app.test").warning("Idle")
 
     slow, idle = said()
-    assert str(run) in slow
-    assert str(run) not in idle
+    if form == "json":
+        names = ("tenant", "run", "action", "attempt", "correlation", "trace_id")
+        told = json.loads(slow)
+        assert [str(told[name]) for name in names] == [
+            "acme",
+            str(known.run),
+            "2",
+            "3",
+            "req-9",
+            "ab" * 16,
+        ]
+        assert json.loads(idle).keys() == {"at", "level", "logger", "message"}
+    else:
+        of = f"tenant acme, run {known.run}, action 2, attempt 3, correlation req-9"
+        assert slow.endswith(f"warning Slow ({of}, trace_id {'ab' * 16})")
+        assert idle.endswith("warning Idle")
