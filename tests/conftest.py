@@ -12,5 +12,7 @@ pytest_plugins = [
     "fix_requests",
     "fix_runs",
     "fix_worker",
+    "fix_issuer",
+    "fix_metrics",  # imports fix_queue
     "fix_chaos",  # imports the ones above
 ]

@@ -1,17 +1,20 @@
 """The door: before the caller is known, not even whether a path under /api exists is told.
 
-It also keeps answers out of caches. Where a caller may go from here is `routes`.
+It also names every request, and keeps answers out of caches. Where a caller may go from here is
+`routes`.
 """
 
 from dataclasses import dataclass
 from typing import cast
+from uuid import uuid4
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from procession.api.auth import identify
-from procession.api.problems import answer_to
+from procession.api.deps import TRACEPARENT
+from procession.api.problems import TRACE_ID, answer_to
 from procession.api.services import CALLER, Services
 from procession.engine.errors import DatabaseUnavailableError, ProcessionError
 from procession.queue.outage import OUTAGES
@@ -25,21 +28,28 @@ class Door:
     services: Services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = cast("str", scope.get("path", ""))
-        if scope["type"] != "http" or not f"{path}/".startswith("/api/"):
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = HTTPConnection(scope)
+        scope[TRACE_ID] = _trace_id(request.headers)
+        if not f"{cast('str', scope['path'])}/".startswith("/api/"):
             await self.app(scope, receive, send)
             return
         try:
-            request = HTTPConnection(scope)
-            scope[CALLER] = await identify(
-                request, self.services.pool, self.services.control_tokens
-            )
+            scope[CALLER] = await identify(request, self.services)
         except ProcessionError as error:
-            await answer_to(error, path)(scope, receive, send)
+            await answer_to(error, scope)(scope, receive, send)
         except OUTAGES:
-            await answer_to(DatabaseUnavailableError(), path)(scope, receive, send)
+            await answer_to(DatabaseUnavailableError(), scope)(scope, receive, send)
         else:
             await self.app(scope, receive, _uncached(send))
+
+
+def _trace_id(headers: Headers) -> str:
+    """That of the trace which the caller has begun, or one of its own."""
+    given = headers.get("traceparent", "")
+    return given.split("-")[1] if TRACEPARENT.fullmatch(given) else uuid4().hex
 
 
 def _uncached(send: Send) -> Send:

@@ -4,6 +4,7 @@ What was sent is never repeated: place and reason of a fault come from the kind 
 """
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -15,6 +16,7 @@ from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import Scope
 
 from procession.engine.errors import (
     DatabaseUnavailableError,
@@ -27,7 +29,10 @@ from procession.engine.errors import (
 )
 from procession.queue.outage import OUTAGES
 
+log = logging.getLogger(__name__)
+
 MEDIA_TYPE = "application/problem+json"
+TRACE_ID = "procession.trace-id"  # of the request's scope: what ties its answer to the logs
 MOST_FAULTS = 100  # in one answer: a long list of broken items is no reason for a long answer
 
 OUTSIDE = "The API is under /api, and /openapi.json describes it."
@@ -80,18 +85,20 @@ class Problem(BaseModel):
     detail: str | None = None
     instance: str
     code: str
+    trace_id: str = Field(alias="traceId", examples=["4bf92f3577b34da6a3ce929d0e0e4736"])
     errors: list[FaultShape] | None = None
 
 
-def answer_to(error: ProcessionError, path: str) -> Response:
-    """The problem as an answer."""
+def answer_to(error: ProcessionError, scope: Scope) -> Response:
+    """The problem as an answer to the request of this scope."""
     content: dict[str, object] = {
         "type": f"urn:procession:problem:{error.code}",
         "title": error.title,
         "status": error.status,
         "detail": error.detail,
-        "instance": path,
+        "instance": scope["path"],
         "code": error.code,
+        "traceId": scope[TRACE_ID],
         **error.extras,
     }
     if isinstance(error, ValidationFailedError):
@@ -145,21 +152,20 @@ def add_handlers(app: FastAPI) -> None:
 
 
 def _refused(request: Request, exc: Exception) -> Response:
-    return answer_to(cast("ProcessionError", exc), request.url.path)
+    return answer_to(cast("ProcessionError", exc), request.scope)
 
 
 def _invalid(request: Request, exc: Exception) -> Response:
     errors = cast("Sequence[ErrorDetails]", cast("RequestValidationError", exc).errors())
-    return answer_to(ValidationFailedError(faults_of(errors, skip=1)), request.url.path)
+    return answer_to(ValidationFailedError(faults_of(errors, skip=1)), request.scope)
 
 
 def _unrouted(request: Request, exc: Exception) -> Response:
     error = cast("HTTPException", exc)
     if error.status_code != MethodNotAllowedError.status:
-        path = request.url.path
-        where = None if f"{path}/".startswith("/api/") else OUTSIDE
-        return answer_to(NotFoundError("route", where), path)
-    answer = answer_to(MethodNotAllowedError(), request.url.path)
+        where = None if f"{request.scope['path']}/".startswith("/api/") else OUTSIDE
+        return answer_to(NotFoundError("route", where), request.scope)
+    answer = answer_to(MethodNotAllowedError(), request.scope)
     first = (error.headers or {}).get("Allow", "").split(", ")
     answer.headers["Allow"] = ", ".join(sorted(_methods(request).union(first)))
     return answer
@@ -175,13 +181,14 @@ def _methods(request: Request) -> set[str]:
 
 
 def _left(request: Request, _: Exception) -> Response:
-    return answer_to(MalformedJsonError("The body ended early."), request.url.path)
+    return answer_to(MalformedJsonError("The body ended early."), request.scope)
 
 
 def _away(request: Request, _: Exception) -> Response:
-    return answer_to(DatabaseUnavailableError(), request.url.path)
+    return answer_to(DatabaseUnavailableError(), request.scope)
 
 
-def _broken(request: Request, _: Exception) -> Response:
-    """A defect. The server logs it, since Starlette raises it again once this was sent."""
-    return answer_to(ProcessionError(), request.url.path)
+def _broken(request: Request, exc: Exception) -> Response:
+    """A defect. Starlette raises it again once this was sent, and the server logs its places."""
+    log.error("Answered 500 (%s), trace %s", type(exc).__name__, request.scope[TRACE_ID])
+    return answer_to(ProcessionError(), request.scope)

@@ -50,7 +50,7 @@ def broken_rules(settings: Settings, process: Process) -> list[str]:
             f"DATABASE__POOL_MIN={settings.database__pool_min}: takes at most "
             f"DATABASE__POOL_MAX ({settings.database__pool_max})"
         )
-    if process in {"migrate", "key create"}:
+    if process in {"migrate", "key create", "export"}:
         return faults
     if not settings.secrets__keys:
         field = Settings.model_fields["secrets__keys"]
@@ -58,6 +58,11 @@ def broken_rules(settings: Settings, process: Process) -> list[str]:
     if process == "rekey":
         return faults
     faults += _broken_by_tries(settings)
+    if settings.auth__oidc__issuer and not settings.auth__oidc__audience:
+        faults.append(
+            "AUTH__OIDC__AUDIENCE is not set: takes whom the tokens of AUTH__OIDC__ISSUER must "
+            "be for"
+        )
     if process != "api":
         faults += _broken_by_worker(settings)
     return faults

@@ -24,6 +24,7 @@ PREFIXES = (
     *("WORKFLOWS__", "WEBHOOKS__", "OUTBOUND__", "EMAIL__", "SMS__", "AUTH__", "DATABASE__"),
     *("METRICS__", "SECRETS__", "APP__", "HTTP__", "LOG__", "JOBS__"),
 )
+LONGEST_CLAIM = 200
 BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -59,6 +60,17 @@ def _web_address(value: str) -> str:
     parts = urlsplit(value)
     is_absolute = parts.scheme in ("http", "https") and parts.hostname and value.isprintable()
     return value if is_absolute and " " not in value else _refuse()
+
+
+def _issuer(value: str) -> str:
+    """As its tokens name it, to the letter: nothing is added or taken away."""
+    parts = urlsplit(_web_address(value))
+    bare = not (parts.query or parts.fragment or "@" in parts.netloc or value[-1] in "?#")
+    return value if parts.scheme == "https" and value.startswith("https:") and bare else _refuse()
+
+
+def _claim(value: str) -> str:
+    return value if value.isprintable() and len(value) <= LONGEST_CLAIM else _refuse()
 
 
 def _host(value: str) -> str:
@@ -112,6 +124,12 @@ Host = Annotated[str, BeforeValidator(_host), Takes("an IP address, such as 0.0.
 ConsoleUrl = Annotated[
     str, BeforeValidator(_web_address), Takes("an absolute http or https address")
 ]
+IssuerUrl = Annotated[
+    str,
+    BeforeValidator(_issuer),
+    Takes("an absolute https address, exactly as the tokens of the issuer have it"),
+]
+Claim = Annotated[str, BeforeValidator(_claim), Takes("text on one line")]
 Networks = Annotated[
     tuple[IPv4Network | IPv6Network, ...],
     NoDecode,

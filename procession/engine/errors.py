@@ -14,11 +14,13 @@ ProcessionError                     500 internal-error
 ├── BodyTooLargeError               413 body-too-large
 ├── UnsupportedMediaTypeError       415 unsupported-media-type
 ├── IdempotencyKeyReusedError       422 idempotency-key-reused
+├── TooManyAttemptsError            429 too-many-attempts
 ├── DatabaseUnavailableError        503 database-unavailable
 └── IdentityProviderUnavailableError 503 identity-provider-unavailable
 
 The docstring of a class is the title of its problem, and never changes for a code. The detail is
-for this one occurrence. No text of a library gets into either.
+for this one occurrence. No text of a library gets into either. `docs/errors.md` has a section for
+each code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -111,6 +113,12 @@ class TenantMismatchError(ProcessionError):
     code = "tenant-mismatch"
 
 
+NOT_FOUND = (
+    *("route", "workflow", "version", "run", "action", "entry", "content-type", "transition"),
+    *("connector", "request", "key", "role", "tenant"),
+)
+
+
 class NotFoundError(ProcessionError):
     """The thing does not exist."""
 
@@ -151,6 +159,7 @@ CONFLICTS = {
     "content-type-in-use": "The content type has entries",
     "connector-in-use": "The connector is named by a request",
     "connector-disabled": "The connector is switched off",
+    "bulk-finished": "The command for many runs has ended",
     "role-in-use": "The role is held by a key",
     "role-built-in": "The role is built in",
     "idempotency-key-in-progress": "The first request with this key is still going",
@@ -205,6 +214,17 @@ class IdempotencyKeyReusedError(ProcessionError):
     code = "idempotency-key-reused"
 
 
+class TooManyAttemptsError(ProcessionError):
+    """Too many credentials of this address were refused."""
+
+    status = 429
+    code = "too-many-attempts"
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"Try again in {seconds} s, with a credential that works.")
+        self.headers = {"Retry-After": str(seconds)}
+
+
 class DatabaseUnavailableError(ProcessionError):
     """The database does not answer."""
 
@@ -218,3 +238,4 @@ class IdentityProviderUnavailableError(ProcessionError):
 
     status = 503
     code = "identity-provider-unavailable"
+    headers: Mapping[str, str] = {"Retry-After": "30"}  # so long its keys are not asked for again

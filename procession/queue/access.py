@@ -1,5 +1,6 @@
 """Who may call: the keys of a tenant, its roles, and the tenants themselves."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from psycopg.errors import ReadOnlySqlTransaction
@@ -57,3 +58,20 @@ KNOWS_TENANT = "select from tenant where slug = %(tenant)s"
 
 async def knows_tenant(conn: Connection, slug: str) -> bool:
     return (await conn.execute(KNOWS_TENANT, {"tenant": slug})).rowcount == 1
+
+
+STORED_ROLES = """
+    select role.name, role.capabilities
+    from tenant
+    left join role on role.tenant = tenant.slug and role.name = any(%(names)s)
+    where tenant.slug = %(tenant)s
+"""
+
+
+async def stored_roles(
+    conn: Connection, tenant: str, names: Collection[str]
+) -> Mapping[str, list[str]] | None:
+    """Those of these roles that the tenant has stored; None when there is no such tenant."""
+    found = await conn.execute(STORED_ROLES, {"tenant": tenant, "names": list(names)})
+    rows = await found.fetchall()
+    return {name: held for name, held in rows if name is not None} if rows else None
