@@ -15,6 +15,8 @@ from typing import NoReturn
 
 from typing_extensions import override
 
+from procession.engine.run import RunStatus
+
 LONGEST_NAME = 200  # of a key
 LAST_PORT = 65535
 
@@ -54,6 +56,7 @@ def _parser() -> Parser:
     command("migrate", "procession.app.commands:migrate", "Bring the schema up to this release.")
     _key(command("key", "procession.app.commands:create_key", "Give out a key to the API."))
     command("rekey", "procession.app.commands:rekey", "Write all secrets under the first key.")
+    _export(command("export", "procession.app.export:main", "Write runs as lines of JSON."))
     command("version", "procession.app.cli:say_version", "Print the release.")
     return top
 
@@ -82,9 +85,39 @@ def _key(key: argparse.ArgumentParser) -> None:
     )
 
 
+def _export(export: argparse.ArgumentParser) -> None:
+    export.add_argument("--tenant", default="default", help="whose runs (default: default)")
+    export.add_argument(
+        "--status",
+        action="append",
+        default=[],
+        type=_status,
+        metavar="STATUS",
+        help="only runs that stand so, such as Succeeded; may be given again for another",
+    )
+    export.add_argument(
+        "--before",
+        type=_instant,
+        metavar="TIME",
+        help="only runs that ended before, such as 2027-01-31T12:00, in UTC",
+    )
+    export.add_argument(
+        "--output", type=_file, metavar="FILE", help="a new file (default: standard output)"
+    )
+    export.add_argument(
+        "--resume", action="store_true", help="go on with the file, behind the runs in it"
+    )
+
+
 def _folder(text: str) -> Path:
     if not text.strip():
         raise argparse.ArgumentTypeError("takes a folder")
+    return Path(text)
+
+
+def _file(text: str) -> Path:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("takes a file")
     return Path(text)
 
 
@@ -98,6 +131,13 @@ def _name(text: str) -> str:
     if not text.strip() or len(text) > LONGEST_NAME:
         raise argparse.ArgumentTypeError(f"takes 1 to {LONGEST_NAME} characters, not blank")
     return text
+
+
+def _status(text: str) -> RunStatus:
+    for one in RunStatus:
+        if text.lower() == one.lower():
+            return one
+    raise argparse.ArgumentTypeError(f"takes one of {', '.join(RunStatus)}, not {text}")
 
 
 def _instant(text: str) -> datetime:

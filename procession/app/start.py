@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import Coroutine, Generator
@@ -40,6 +41,8 @@ def refusing() -> Generator[None]:
         sys.stderr.write(f"procession: {refusal}\n")
         status = refusal.status if isinstance(refusal, RefusalError) else 1
         raise SystemExit(status) from None
+    except KeyboardInterrupt:
+        raise SystemExit(128 + signal.SIGINT) from None
 
 
 def run(work: Coroutine[None, None, T]) -> T:
