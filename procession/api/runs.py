@@ -9,14 +9,14 @@ from uuid import UUID
 from fastapi import Depends, Query, Request
 from pydantic import AfterValidator, BeforeValidator
 
-from procession.api.changes import cursor, parse_place
+from procession.api.changes import FOREIGN, cursor, parse_since
 from procession.api.deps import Database, Paging, Part, Tenant
 from procession.api.paths import RunId
 from procession.api.routes import api_router, needs
 from procession.api.run_view import RunView, run_view
 from procession.api.services import services_of
 from procession.api.shapes import EntryIdText, NameText, Page, Time, page_of
-from procession.engine.errors import NotFoundError
+from procession.engine.errors import Fault, NotFoundError, ValidationFailedError
 from procession.engine.run import RunStatus
 from procession.queue import runs, stored_run
 from procession.queue.pool import Connection
@@ -57,11 +57,6 @@ def _filters(
 Filtered = Annotated[Filters, Depends(_filters)]
 
 
-def _place(text: str) -> str:
-    parse_place(text)
-    return text
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Which runs, and in which order: the newest first, or those that changed since a place."""
@@ -70,13 +65,24 @@ class Asked:
     since: Place | None
 
 
+def _since(text: str) -> str:
+    parse_since(text)
+    return text
+
+
 def _asked(
     filters: Filtered,
+    tenant: Tenant,
     changed_since: Annotated[
-        str | None, AfterValidator(_place), Query(alias="changedSince")
+        str | None, AfterValidator(_since), Query(alias="changedSince")
     ] = None,
 ) -> Asked:
-    return Asked(filters, None if changed_since is None else parse_place(changed_since))
+    if changed_since is None:
+        return Asked(filters, None)
+    since = parse_since(changed_since)
+    if not since.is_of(tenant):
+        raise ValidationFailedError([Fault("changedSince", FOREIGN)])
+    return Asked(filters, since.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ async def followed(
     found = await runs.changed(conn, tenant, filters, place, span)
     shown = found[: part.page_size]
     more = len(found) > len(shown)
-    return Found(shown, ahead.total, ahead.now, cursor(shown, more=more, now=ahead.now))
+    return Found(shown, ahead.total, ahead.now, cursor(tenant, shown, more=more, now=ahead.now))
 
 
 @router.get("/workflow-runs", dependencies=[needs("view_workflow_runs")])

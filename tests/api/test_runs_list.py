@@ -107,7 +107,13 @@ async def test_filters_narrow_the_list_and_status_leaves_the_counts(conn, admin,
                 "changedSince",
                 "must be a time as in RFC 3339, with its zone, or the cursor of an earlier answer",
             )
-            for text in ("", "yesterday", "2020-13-01T00:00:00Z", "2020-01-01T00:00:00", "0~1")
+            for text in (
+                *("", "yesterday", "2020-13-01T00:00:00Z", "2020-01-01T00:00:00", "0~1", "99"),
+                "2020-01-01T00:00:00Z~",
+                "2020-01-01T00:00:00Z~00000000-0000-0000-0000-000000000000",
+                "0001-01-01T00:00:00+23:00",
+                "2020-01-01T00:00:00Z\n",
+            )
         ),
     ],
 )
@@ -164,7 +170,7 @@ async def test_changes_are_followed_page_by_page_to_the_end(conn, admin, workflo
     assert (ids(first), first["totalItems"]) == (made[1:3], 4)
     assert ids(second) == made[3:]
     assert ids(rest) == []
-    moment = datetime.fromisoformat(rest["cursor"])
+    moment = datetime.fromisoformat(rest["cursor"].split("~")[0])
     assert timedelta(0) < datetime.now(UTC) - moment < timedelta(seconds=60)
 
 
@@ -177,7 +183,7 @@ async def test_what_changed_just_now_is_shown_again(conn, admin, workflow_id):
 
     assert ids(first)[-1] == fresh
     assert ids(again) == [fresh]
-    assert "~" not in first["cursor"]
+    assert fresh not in first["cursor"]
 
 
 async def test_a_full_page_of_what_changed_just_now_goes_on_behind_its_last(
@@ -188,9 +194,33 @@ async def test_a_full_page_of_what_changed_just_now_goes_on_behind_its_last(
     first = await get(admin, changedSince="2020-01-01T00:00:00Z", pageSize=2)
     second = await get(admin, changedSince=first["cursor"], pageSize=2)
 
-    assert first["cursor"].endswith(ids(first)[-1])
+    assert ids(first)[-1] in first["cursor"]
     assert {*ids(first), *ids(second)} == made
-    assert "~" not in second["cursor"]
+    assert not any(one in second["cursor"] for one in made)
+
+
+async def test_a_cursor_is_of_one_tenant_and_a_time_of_anybody(conn, admin, call, workflow_id):
+    stranger = await call("Admin", "acme")
+    await add_runs(conn, workflow_id, 3)
+    of_a_run = await get(admin, changedSince="2020-01-01T00:00:00Z", pageSize=2)
+    of_a_time = await get(admin, changedSince=of_a_run["cursor"].split("~")[0], page=9)
+
+    for cursor in (of_a_run["cursor"], of_a_time["cursor"]):
+        answer = await stranger.get("/api/workflow-runs", params={"changedSince": cursor})
+        assert answer.status_code == 400
+        assert answer.json()["errors"] == [
+            {"name": "changedSince", "reason": "is a cursor of another tenant"}
+        ]
+        assert (await get(admin, changedSince=cursor))["cursor"]
+
+
+async def test_all_that_is_wrong_with_a_query_is_told_at_once(admin):
+    query = {"page": 0, "pageSize": 101, "status": "99", "workflowId": "x", "changedSince": "1"}
+
+    answer = await admin.get("/api/workflow-runs", params=query)
+
+    assert answer.status_code == 400
+    assert {one["name"] for one in answer.json()["errors"]} == query.keys()
 
 
 async def test_changes_are_filtered_too(conn, admin, workflow_id):
