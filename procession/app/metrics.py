@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from procession.engine.entry import TRANSITION
-from procession.engine.run import HistoryEntry, HistoryOutcome, Run, RunStatus, Step, status
+from procession.engine.run import HistoryEntry, HistoryOutcome, RunStatus, Step, status
 from procession.queue.types import (
     Backlog,
     Claimed,
@@ -92,7 +92,7 @@ class WorkerMetrics:
 
     def __init__(self, shared: Metrics, types: Container[str]) -> None:
         self._shared, self._types = shared, types
-        self._seen = dict[str, str]()
+        self._seen = set[str]()
         registry = shared.registry
 
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -136,14 +136,14 @@ class WorkerMetrics:
             case Claimed(claims):
                 self._claimed.inc(len(claims))
             case Recorded(claim, step) | Released(claim, step):
-                self._ended(self._label(claim.type), step)
+                self._ended(claim.type, step)
             case Discarded():
                 self._discarded.inc()
             case Rescued(step=step):
                 self._lost.inc()
                 self._became(step)
             case Unserved(step=step):
-                self._attempts.labels(OTHER, "failed").inc()
+                self.attempted(OTHER, "failed")
                 self._became(step)
             case Stopped(step=step):
                 self._became(step)
@@ -154,43 +154,46 @@ class WorkerMetrics:
             case _:
                 self._shared.heard(happened)
 
+    def attempted(self, type_: str, outcome: str, seconds: float | None = None) -> None:
+        """Count an attempt of this type; without a time when it did not run."""
+        action = self._label(type_)
+        self._attempts.labels(action, outcome).inc()
+        if seconds is not None:
+            self._durations.labels(action).observe(seconds)
+
     def _label(self, type_: str) -> str:
-        """The type itself, for the first of those that are registered here; else `other`."""
+        """The type itself, of the first that are registered here; else `other`."""
         if type_ in self._seen:
-            return self._seen[type_]
+            return type_
         if type_ in self._types and len(self._seen) < TYPES:
-            self._seen[type_] = type_
+            self._seen.add(type_)
             return type_
         return OTHER
 
-    def _ended(self, action: str, step: Step) -> None:
+    def _ended(self, type_: str, step: Step) -> None:
         for entry in step.history:
             if entry.outcome is HistoryOutcome.RELEASED:
                 self._released.inc()
-                continue
-            outcome = OUTCOMES.get(entry.outcome, OTHER)
-            self._attempts.labels(action, outcome).inc()
-            if _ran(entry):
-                self._durations.labels(action).observe((entry.duration_ms or 0) / 1000)
+            else:
+                self.attempted(type_, OUTCOMES.get(entry.outcome, OTHER), _seconds(entry))
         self._became(step)
 
     def _became(self, step: Step) -> None:
         if step.halted:
             self._halted.inc()
-        if _has_ended(step.run):
+        if step.run.completed_at is not None:
             self._by_status[status(step.run)].inc()
 
 
-def _ran(entry: HistoryEntry) -> bool:
-    return entry.duration_ms is not None and entry.outcome is not HistoryOutcome.SKIPPED
-
-
-def _has_ended(run: Run) -> bool:
-    return run.completed_at is not None
+def _seconds(entry: HistoryEntry) -> float | None:
+    """How long it ran; None when it did not."""
+    if entry.duration_ms is None or entry.outcome is HistoryOutcome.SKIPPED:
+        return None
+    return entry.duration_ms / 1000
 
 
 class Now(Collector):
-    """The gauges: what is so at the moment, or was when it was measured. None before it is known."""
+    """The gauges: what is so now, or was when it was measured. None is there before it is known."""
 
     def __init__(self) -> None:
         self.in_flight: Callable[[], int] = int
