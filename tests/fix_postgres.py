@@ -64,7 +64,7 @@ def database(postgres_url):
 
 
 EMPTY = """
-    delete from delivery; delete from sweep; delete from backlog;
+    delete from delivery; delete from sweep; delete from backlog; delete from bulk;
     delete from procrastinate_periodic_defers;
     delete from attempt; delete from run; delete from procrastinate_jobs;
     delete from workflow_trigger; delete from workflow_version; delete from workflow;

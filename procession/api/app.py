@@ -7,6 +7,7 @@ from fastapi import APIRouter, FastAPI
 
 from procession.api import (
     audit,
+    bulk,
     catalogue,
     connectors,
     content_types,
@@ -48,6 +49,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     workflow_health.router,
     workflows.router,
     manual_run.router,
+    bulk.router,  # before the paths that hold an id
     runs.router,
     run_commands.router,
     deliveries.router,

@@ -85,6 +85,12 @@ OF: Mapping[str, str] = {
         " action-in-flight action-skipped-behind-halt workflow-deleted workflow-disabled"
         " run-changed"
     ),
+    "bulk_retry": "",
+    "bulk_cancel": "",
+    "bulk_abandon": "",
+    "list_bulks": "",
+    "read_bulk": "bulk-not-found",
+    "stop_bulk": "bulk-not-found bulk-finished",
     "list_deliveries": "",
     "list_audit_entries": "",
 }

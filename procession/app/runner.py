@@ -28,6 +28,7 @@ from procession.queue.types import Happened, Passed, Recorded, Tell, nobody
 from procession.queue.workers import Worker
 from procession.tasks.attempt import PERFORMER, Performer, attempt
 from procession.tasks.backlog import BACKLOG, Measurer, backlog
+from procession.tasks.bulk import BULK, EACH_MINUTE, Bulker, bulk
 from procession.tasks.retention import CRON, RETENTION, Sweeper, retention
 
 MOST = 20  # actions in flight in one worker
@@ -112,14 +113,16 @@ class Runner:
             shows_backlog=measures,
         )
         sweeper = Sweeper(pool=pool, windows=options.windows, limit=options.chore_limit)
+        bulker = Bulker(pool=pool, limit=options.chore_limit)
         measurer = Measurer(pool=pool, types=registry.types, every=options.backlog_every)
         self.working = Working(
             work,
             attempt,
-            {PERFORMER: performer, RETENTION: sweeper, BACKLOG: measurer},
+            {PERFORMER: performer, RETENTION: sweeper, BACKLOG: measurer, BULK: bulker},
             options.grace,
             [
                 Chore(RETENTION, CRON, retention),
+                Chore(BULK, EACH_MINUTE, bulk),
                 Chore(BACKLOG, measurer.ticks if measures else None, backlog),
             ],
         )
