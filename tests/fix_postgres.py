@@ -72,6 +72,7 @@ EMPTY = """
     alter table audit disable trigger audit_is_append_only; delete from audit;
     alter table audit enable trigger audit_is_append_only;
     delete from request_definition; delete from connector; delete from first_key;
+    delete from fingerprint;
     delete from worker; delete from tenant where slug <> 'default';
 """
 

@@ -13,7 +13,7 @@ from procession.app.metrics import Metrics
 from procession.app.server import Address, listening
 from procession.app.settings import Settings
 from procession.app.signals import at_once, on_stop
-from procession.app.start import arrive_and_check, begin, refusing, run
+from procession.app.start import arrive_and_check, begin, join, refusing, run
 from procession.queue import first_key
 from procession.queue.pool import Pool, make_pool
 
@@ -46,8 +46,10 @@ async def serving(
     async def reasons() -> list[str]:
         return ["stopping"] if stop.is_set() else await health.of_database(pool)
 
+    ring = compose.ring(settings)
+    await join(pool, settings.database__schema, "api", ring)
     async with pool.connection() as conn:
-        await first_key.note(conn, compose.ring(settings).digest)
+        await first_key.note(conn, ring.digest)
     async with compose.prober(settings) as prober, compose.issuer(settings) as issuer:
         services = compose.services(settings, pool, prober, issuer, reasons)
         scrape = Scrape(settings.metrics__scrape_key, metrics.text)

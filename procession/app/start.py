@@ -18,9 +18,11 @@ from procession.app.checks import read_or_exit
 from procession.app.environment import unknown
 from procession.app.refusal import RefusalError
 from procession.app.settings import Process, Settings
+from procession.queue.fingerprint import COUNTERPART, Role, meet
 from procession.queue.migrate import MigrationError
-from procession.queue.pool import Database
+from procession.queue.pool import Database, Pool
 from procession.queue.reach import check_schema, out_of_reach
+from procession.queue.sealing import Ring
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,12 @@ T = TypeVar("T")
 
 class AwayError(RefusalError):
     """Postgres has not answered for as long as it was waited for."""
+
+
+class ApartError(RefusalError):
+    """An API and a worker are set to different schemas, and would never meet."""
+
+    status = 2
 
 
 @contextmanager
@@ -88,3 +96,16 @@ async def arrive_and_check(
         return False
     await check_schema(database)
     return True
+
+
+async def join(pool: Pool, schema: str, process: Role, ring: Ring) -> None:
+    """Say that this process works here; refuse when its counterpart does so elsewhere."""
+    async with pool.connection() as conn:
+        elsewhere = await meet(conn, schema, process, ring.digests)
+    if elsewhere:
+        raise ApartError(
+            f"DATABASE__SCHEMA={schema}: the {COUNTERPART[process]} that shares a key of "
+            f"SECRETS__KEYS with this {process} works in the schema {elsewhere}, so that they "
+            "would never meet. Set both to the same schema. Two installations in one database "
+            f"take keys of their own; if {elsewhere} is no longer in use, drop it."
+        )

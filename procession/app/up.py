@@ -29,7 +29,7 @@ from procession.app.sample import Api, Sample
 from procession.app.server import Address, ListenError, listening
 from procession.app.settings import Settings
 from procession.app.signals import at_once, on_stop
-from procession.app.start import arrive, begin, refusing, run
+from procession.app.start import arrive, begin, join, refusing, run
 from procession.app.worker import database_of, make_runner, options_of
 from procession.engine.access import Actor, ActorKind
 from procession.outbound.faults import Fault
@@ -141,6 +141,8 @@ class Up:
                 serving(self.settings, pool, stop, metrics) as address,
                 asyncio.TaskGroup() as both,
             ):
+                ring = compose.ring(self.settings)
+                await join(pool, self.settings.database__schema, "worker", ring)
                 options = options_of(self.settings)
                 runner = make_runner(self.settings, options, workers, client, metrics)
                 both.create_task(runner.run(stop))

@@ -19,7 +19,7 @@ from procession.app.refusal import ArgumentError
 from procession.app.runner import MOST, Options, Runner
 from procession.app.settings import Settings
 from procession.app.signals import at_once, on_stop
-from procession.app.start import arrive_and_check, begin, refusing, run
+from procession.app.start import arrive_and_check, begin, join, refusing, run
 from procession.outbound.http import Client
 from procession.queue.jobs import Jobs
 from procession.queue.pool import Database, Pool, make_pool
@@ -68,7 +68,9 @@ def options_of(settings: Settings) -> Options:
 
 async def run_worker(settings: Settings, options: Options, pool: Pool, stop: asyncio.Event) -> None:
     """Work and answer for it until asked to stop."""
-    metrics, keys = Metrics(), Keys(compose.ring(settings))
+    ring = compose.ring(settings)
+    await join(pool, settings.database__schema, "worker", ring)
+    metrics, keys = Metrics(), Keys(ring)
     scrape = Scrape(settings.metrics__scrape_key, metrics.text)
     with tracing.traced("worker"):
         async with compose.client(settings) as client:
@@ -115,14 +117,13 @@ class _Plain:
         settings = self.settings or begin("worker")
         options = options_of(settings)
         concurrency = given.get("concurrency", options.concurrency)
-        with refusing():
+        stop = asyncio.Event()
+        with refusing(), on_stop(stop.set, at_once, settings.shutdown_grace_seconds + LONGER):
             if not 1 <= concurrency <= MOST:
                 raise ArgumentError(f"--concurrency takes 1 to {MOST}, not {concurrency}")
             if given.get("queues"):
                 raise ArgumentError("--queues is not taken: a worker serves every tenant")
-        options = replace(options, concurrency=concurrency, wait=given.get("wait", True))
-        stop = asyncio.Event()
-        with on_stop(stop.set, at_once, settings.shutdown_grace_seconds + LONGER):
+            options = replace(options, concurrency=concurrency, wait=given.get("wait", True))
             if await arrive_and_check(options.database, stop):
                 await run_worker(settings, options, pool, stop)
 

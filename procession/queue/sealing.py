@@ -51,6 +51,11 @@ class Ring:
         """By which other processes know the first key."""
         return self._digests[0]
 
+    @property
+    def digests(self) -> list[bytes]:
+        """By which other processes know all of them."""
+        return list(self._digests)
+
     def holds(self, digest: bytes) -> bool:
         """Whether this is the digest of one of its keys."""
         return digest in self._digests
