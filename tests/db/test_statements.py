@@ -49,6 +49,10 @@ OF_ALL_TENANTS = {
     "access.FIND_KEY": "a key says whose it is",
     "ahead.MAINTENANCE_WAITS": "tasks that are no run's",
     "ahead.NEXT_DUE": "hops from tenant to tenant",
+    "backlog.BEGIN_MEASURING": "of all workers",
+    "backlog.MEASURE": "hops from tenant to tenant",
+    "backlog.MEASURED": "of all workers",
+    "backlog.STOPPED_AFTER": "of the session",
     "claim.CLAIM": "takes them in turn",
     "deliveries.DELIVER": "by what the claims say",
     "first_key.NOTE": "of the deployment",
@@ -122,6 +126,7 @@ async def seeded(database, make, conn):
 
 LARGE = {"run", "procrastinate_jobs", "attempt", "delivery"}
 OF_A_WORKER = {
+    "backlog.MEASURE",
     "claim.CLAIM",
     "save.SAVE",
     "late.LATEST",
