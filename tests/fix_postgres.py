@@ -64,6 +64,7 @@ def database(postgres_url):
 
 
 EMPTY = """
+    delete from idempotency; delete from granting_rule;
     delete from delivery; delete from sweep; delete from backlog; delete from bulk;
     delete from procrastinate_periodic_defers;
     delete from attempt; delete from run; delete from procrastinate_jobs;

@@ -10,9 +10,10 @@ from typing import Any, cast
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
+from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from procession.api import body
+from procession.api import body, idempotency
 from procession.api.auth import Caller, enter
 from procession.api.services import CALLER, services_of
 from procession.engine.errors import Fault, ForbiddenError, ValidationFailedError
@@ -35,9 +36,9 @@ def needs(capability: str | None) -> Any:  # noqa: ANN401 - as FastAPI types its
     return Depends(Need(capability))
 
 
-def above_tenants() -> Any:  # noqa: ANN401 - as FastAPI types its Depends
-    """For a route that names its tenant in the path, or none; it looks at the caller itself."""
-    return Depends(Need(above=True))
+def above_tenants(capability: str | None = None) -> Any:  # noqa: ANN401 - as FastAPI types its Depends
+    """For a route that names its tenant in the path, or none; it looks at the caller itself too."""
+    return Depends(Need(capability, above=True))
 
 
 class Route(APIRoute):
@@ -48,6 +49,7 @@ class Route(APIRoute):
         handler = super().get_route_handler()
         need = need_of(self)
         reads = body.takes_body(self.openapi_extra)
+        keyed = "POST" in (self.methods or ()) and self.name not in idempotency.OWN_RULE
 
         async def checked(request: Request) -> Response:
             services = services_of(request)
@@ -58,13 +60,19 @@ class Route(APIRoute):
             if need.capability is not None and need.capability not in caller.capabilities:
                 raise ForbiddenError(need.capability)
             body.check(request, services.max_body_bytes)
+            raw = b""
             if reads:
                 raw = await body.receive(request, services.max_body_bytes)
                 request.scope[body.DOCUMENT] = body.decode(raw)
             _look_at_query(request)
-            return await handler(request)
+            answer = await idempotency.repeated(request, caller, services, raw) if keyed else None
+            return answer or await handler(request)
 
         return checked
+
+    @override
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await idempotency.kept(super().handle, scope, receive, send)
 
 
 def _look_at_query(request: Request) -> None:

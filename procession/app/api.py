@@ -14,7 +14,7 @@ from procession.app.server import Address, listening
 from procession.app.settings import Settings
 from procession.app.signals import at_once, on_stop
 from procession.app.start import arrive_and_check, begin, join, refusing, run
-from procession.queue import first_key
+from procession.queue import first_key, grants
 from procession.queue.pool import Pool, make_pool
 
 
@@ -50,6 +50,7 @@ async def serving(
     await join(pool, settings.database__schema, "api", ring)
     async with pool.connection() as conn:
         await first_key.note(conn, ring.digest)
+        await grants.grant(conn)
     async with compose.prober(settings) as prober, compose.issuer(settings) as issuer:
         services = compose.services(settings, pool, prober, issuer, reasons)
         scrape = Scrape(settings.metrics__scrape_key, metrics.text)

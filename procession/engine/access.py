@@ -41,6 +41,17 @@ BUILT_IN: Mapping[str, frozenset[str]] = {
 }
 
 
+class Grant(Struct, frozen=True):
+    """A capability that came with a release, and what a role held that is given it, once."""
+
+    name: str
+    gives: str
+    holds: str
+
+
+GRANTS = (Grant("run-workflows-1", gives="run_workflows", holds="manage_workflows"),)
+
+
 class ActorKind(StrEnum):
     API_KEY = "ApiKey"
     USER = "User"

@@ -10,7 +10,7 @@ import time
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fix_issuer import AUDIENCE, KEYS, METADATA, ec_signer, page, rsa_signer
-from fix_receiver import answer, drip, endless, hang, redirect, reset
+from fix_receiver import answer, drip, hang, redirect, reset
 
 from procession.outbound import public_keys
 from procession.outbound.oidc import RefusedTokenError
@@ -351,7 +351,7 @@ BIG = b'{"keys": [' + b" " * 262_145
         ({METADATA: redirect("https://169.254.169.254/")}, "HTTP 302"),
         ({METADATA: answer(500, b"hunter2")}, "HTTP 500"),
         ({METADATA: page(BIG)}, "AnswerTooLarge: login.example.com"),
-        ({METADATA: endless(b"HTTP/1.1 200 OK\r\n\r\n", b" " * 65_536)}, "AnswerTooLarge"),
+        ({METADATA: drip(b"HTTP/1.1 200 OK\r\n\r\n", b" " * 65_536, 0)}, "AnswerTooLarge"),
         ({METADATA: reset}, "ConnectionLost"),
         ({KEYS: page({})}, "no list"),
         ({KEYS: page({"keys": {}})}, "no list"),

@@ -1,0 +1,121 @@
+"""Idempotency-Key on a POST: a repeat is given the answer of the first one, and does nothing.
+
+The key is held once all is known of the request but what it does, and the answer is kept when the
+route's connection is back in the pool: to wait for a second one with the first in hand could stop
+all of them.
+"""
+
+import logging
+import re
+from dataclasses import dataclass
+from typing import cast
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from procession.api.auth import Caller
+from procession.api.services import Services
+from procession.engine.errors import Fault, ValidationFailedError
+from procession.queue import idempotency
+from procession.queue.idempotency import Answer, Asked
+from procession.queue.outage import OUTAGES
+
+log = logging.getLogger(__name__)
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotent-Replayed"
+KEY = re.compile(r"[ -~]{1,200}")
+OWN_RULE = frozenset({"run_workflow"})  # routes by name that read the header by a rule of their own
+HELD = "procession.idempotency"  # of the request's scope: what is to be answered under its key
+FINAL = range(200, 500)
+PLAIN = frozenset({b"content-length", b"cache-control"})  # made anew for each answer
+
+
+async def repeated(
+    request: Request, caller: Caller, services: Services, body: bytes
+) -> Response | None:
+    """The answer that a request with this key had; None when it is to be answered now."""
+    given = request.headers.getlist(HEADER)
+    if not given:
+        return None
+    if len(given) > 1 or not KEY.fullmatch(given[0]):
+        raise ValidationFailedError([Fault(HEADER, "must be 1 to 200 printable ASCII characters")])
+    route = f"{request.method} {request.scope['path']}?{request.url.query}"
+    one = idempotency.asked(caller.tenant, caller.actor, route, given[0], body)
+    async with services.pool.connection() as conn:
+        kept = await idempotency.hold(conn, one, services.ring)
+    if kept is None:
+        request.scope[HELD] = one
+        return None
+    headers = dict(kept.headers) | {REPLAYED: "true"}
+    return Response(kept.body, kept.status, headers)
+
+
+@dataclass(slots=True)
+class _Answering:
+    """What a route sends, held back until it is kept, if it is under a key."""
+
+    scope: Scope
+    send: Send
+    start: Message | None = None
+    body: bytes = b""
+
+    @property
+    def asked(self) -> Asked | None:
+        return cast("Asked | None", self.scope.get(HELD))
+
+    @property
+    def services(self) -> Services:
+        return cast("Services", self.scope["app"].state.services)
+
+    async def take(self, message: Message) -> None:
+        if self.asked is None:
+            await self.send(message)
+        elif message["type"] == "http.response.start":
+            self.start = message
+        else:
+            self.body += message.get("body", b"")
+            if not message.get("more_body", False):
+                await self._end(self.asked)
+
+    async def _end(self, asked: Asked) -> None:
+        assert self.start is not None, "an answer begins with its status"
+        try:
+            if self.start["status"] in FINAL and len(self.body) <= idempotency.LONGEST:
+                await self._keep(asked)
+            else:
+                await self.free()
+        except OUTAGES:
+            log.warning("An answer was not kept for repeats: its key stays held", exc_info=True)
+        await self.send(self.start)
+        await self.send({"type": "http.response.body", "body": self.body})
+
+    async def _keep(self, asked: Asked) -> None:
+        assert self.start is not None, "an answer begins with its status"
+        headers = [
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in self.start["headers"]
+            if name.lower() not in PLAIN
+        ]
+        answer = Answer(self.start["status"], headers, self.body.decode())
+        async with self.services.pool.connection() as conn:
+            await idempotency.keep(conn, asked, self.services.ring, answer)
+
+    async def free(self) -> None:
+        if self.asked is not None:
+            async with self.services.pool.connection() as conn:
+                await idempotency.free(conn, self.asked)
+
+
+async def kept(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Let the route answer. What it raises is no answer, so its key is free again."""
+    answering = _Answering(scope, send)
+    try:
+        await app(scope, receive, answering.take)
+    except Exception:
+        try:
+            await answering.free()
+        except OUTAGES:
+            log.warning("A key stays held", exc_info=True)
+        raise

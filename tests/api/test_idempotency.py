@@ -1,0 +1,338 @@
+"""Repeats of a POST under an Idempotency-Key: once done, once answered, whoever asks how often."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from fix_api import RING, declare
+
+from procession.api import keys
+from procession.api.app import create_app
+from procession.api.services import Services
+from procession.engine.errors import DatabaseUnavailableError
+from procession.queue import idempotency as kept
+from procession.queue import keys as stored_keys
+from procession.queue.pool import make_pool
+from procession.queue.sealing import Ring
+
+KEY = {"name": "Shop", "role": "Editor"}
+
+
+def keyed(key="k-1", **more):
+    return {"Idempotency-Key": key, **more}
+
+
+def refusal(answer):
+    return answer.status_code, answer.json()["code"]
+
+
+async def count(conn, table="api_key"):
+    (row,) = await (await conn.execute(f"select count(*) from {table}")).fetchall()
+    return row[0]
+
+
+async def test_a_repeat_is_answered_what_the_first_was_and_does_nothing(admin, conn):
+    first = await admin.post("/api/keys", json=KEY, headers=keyed())
+    again = await admin.post("/api/keys", json=KEY, headers=keyed())
+
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.content == first.content
+    assert again.headers["idempotent-replayed"] == "true"
+    assert "idempotent-replayed" not in first.headers
+    for name in ("content-type", "content-length", "cache-control"):
+        assert again.headers[name] == first.headers[name]
+        assert len(again.headers.get_list(name)) == 1
+    assert await count(conn) == 2  # the caller's own, and one
+    assert await count(conn, "audit") == 1
+
+
+async def test_a_created_thing_keeps_its_location_and_version(admin):
+    await declare(admin)
+    body = {
+        "name": "x",
+        "triggerContentTypes": ["Article"],
+        "triggerEvents": ["Created"],
+        "actions": [{"type": "Webhook", "parameters": {"Url": "https://example.org"}}],
+    }
+
+    first = await admin.post("/api/workflows", json=body, headers=keyed())
+    again = await admin.post("/api/workflows", json=body, headers=keyed())
+
+    assert first.status_code == 201
+    assert again.headers["location"] == first.headers["location"]
+    assert (await admin.get("/api/workflows")).json()["totalItems"] == 1
+
+
+async def test_a_refusal_of_the_route_is_an_answer_too(admin, conn):
+    bad = await admin.post("/api/keys", json={"name": "x", "role": "Later"}, headers=keyed())
+    await admin.put("/api/roles/Later", json={"capabilities": []})
+
+    again = await admin.post("/api/keys", json={"name": "x", "role": "Later"}, headers=keyed())
+
+    assert refusal(bad) == (400, "validation-failed")
+    assert again.content == bad.content
+    assert again.headers["content-type"] == "application/problem+json"
+    assert await count(conn) == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        ({"content": b"{"}, "malformed-json"),
+        ({"content": b"x" * 2_000_000}, "body-too-large"),
+        ({"content": b"{}", "headers": keyed() | {"Content-Type": "text/plain"}},
+         "unsupported-media-type"),
+        ({"json": KEY, "headers": keyed() | {"X-Tenant": "other"}}, "tenant-mismatch"),
+    ],
+)  # fmt: skip
+async def test_what_never_came_to_the_route_leaves_the_key_free(admin, conn, request_, code):
+    sent = {"headers": keyed() | {"Content-Type": "application/json"}} | request_
+
+    assert (await admin.post("/api/keys", **sent)).json()["code"] == code
+    assert await count(conn, "idempotency") == 0
+    assert (await admin.post("/api/keys", json=KEY, headers=keyed())).status_code == 201
+
+
+async def test_another_body_under_the_key_is_refused(admin, conn):
+    await admin.post("/api/keys", json=KEY, headers=keyed())
+
+    for body in (KEY | {"name": "Other"}, KEY | {"more": 1}):
+        other = await admin.post("/api/keys", json=body, headers=keyed())
+        assert refusal(other) == (422, "idempotency-key-reused")
+    assert await count(conn) == 2
+
+
+async def test_a_key_is_of_its_caller_its_tenant_and_its_route(call, control):
+    one, two, elsewhere = await call(), await call(), await call("Admin", "acme")
+    await declare(one)
+    for name in ("a-1", "a-2"):
+        await one.put(f"/api/entries/Article/{name}", json={"data": {}})
+    persons = [{"X-Tenant": "default", "X-Actor-Id": one} for one in ("u-1", "u-2")]
+
+    made = [
+        await client.post("/api/keys", json=KEY, headers=keyed())
+        for client in (one, two, elsewhere)
+    ]
+    made += [await control.post("/api/keys", json=KEY, headers=keyed(**who)) for who in persons]
+    moved = [
+        await one.post(f"/api/entries/Article/{name}/transitions/Submit", headers=keyed())
+        for name in ("a-1", "a-2", "a-1")
+    ]
+
+    assert [one.status_code for one in made] == [201] * 5
+    assert len({one.json()["id"] for one in made}) == 5
+    assert all("idempotent-replayed" not in one.headers for one in made)
+    assert [one.status_code for one in moved] == [200] * 3
+    assert [one.json()["entry"]["id"] for one in moved] == ["a-1", "a-2", "a-1"]
+    assert ["idempotent-replayed" in one.headers for one in moved] == [False, False, True]
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "a\tb", "ü", "\x7f"])
+async def test_a_key_is_printable_ascii(admin, conn, key):
+    answer = await admin.post("/api/keys", json=KEY, headers={b"Idempotency-Key": key.encode()})
+
+    assert refusal(answer) == (400, "validation-failed")
+    assert [one["name"] for one in answer.json()["errors"]] == ["Idempotency-Key"]
+    assert await count(conn) == 1
+    for good in ("x" * 200, "~ !"):
+        assert (await admin.post("/api/keys", json=KEY, headers=keyed(good))).status_code == 201
+
+
+async def test_two_keys_at_once_are_none(admin):
+    headers = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
+
+    assert (await admin.post("/api/keys", json=KEY, headers=headers)).status_code == 400
+
+
+async def test_many_at_once_do_it_once(admin, conn):
+    answers = await asyncio.gather(
+        *(admin.post("/api/keys", json=KEY, headers=keyed()) for _ in range(24))
+    )
+
+    done = [one for one in answers if one.status_code == 201]
+    assert {refusal(one) for one in answers if one.status_code != 201} <= {
+        (409, "idempotency-key-in-progress")
+    }
+    assert sum("idempotent-replayed" not in one.headers for one in done) == 1
+    assert len({one.content for one in done}) == 1
+    assert await count(conn) == 2
+
+
+@pytest.fixture
+def slowly(monkeypatch):
+    """Make the creation of keys wait until it is let go; what it waits by."""
+    begun, go = asyncio.Queue(), asyncio.Event()
+    create = stored_keys.create_key
+
+    async def waiting(*args):
+        begun.put_nowait(None)
+        await go.wait()
+        return await create(*args)
+
+    monkeypatch.setattr(keys.keys, "create_key", waiting)
+    return begun, go
+
+
+async def test_while_the_first_goes_on_a_repeat_is_told_so(admin, slowly):
+    begun, go = slowly
+    first = asyncio.create_task(admin.post("/api/keys", json=KEY, headers=keyed()))
+    await begun.get()
+
+    again = await admin.post("/api/keys", json=KEY, headers=keyed())
+    other = await admin.post("/api/keys", json=KEY | {"name": "O"}, headers=keyed())
+    go.set()
+
+    assert refusal(again) == (409, "idempotency-key-in-progress")
+    assert refusal(other) == (422, "idempotency-key-reused")
+    assert (await first).status_code == 201
+    assert (await admin.post("/api/keys", json=KEY, headers=keyed())).content == (
+        await first
+    ).content
+
+
+async def test_a_key_that_a_dead_process_holds_is_free_after_ten_minutes(admin, conn, slowly):
+    begun, go = slowly
+    dead = asyncio.create_task(admin.post("/api/keys", json=KEY, headers=keyed()))
+    await begun.get()
+    dead.cancel()
+    await asyncio.wait({dead})
+    go.set()
+
+    early = await admin.post("/api/keys", json=KEY, headers=keyed())
+    await conn.execute("update idempotency set since = since - interval '10 minutes'")
+    late = await admin.post("/api/keys", json=KEY, headers=keyed())
+
+    assert refusal(early) == (409, "idempotency-key-in-progress")
+    assert late.status_code == 201
+    assert "idempotent-replayed" not in late.headers
+
+
+async def test_who_comes_back_from_the_dead_keeps_nothing(admin, conn, slowly):
+    begun, go = slowly
+    first = asyncio.create_task(admin.post("/api/keys", json=KEY, headers=keyed()))
+    await begun.get()
+    await conn.execute("update idempotency set since = since - interval '11 minutes'")
+    second = asyncio.create_task(
+        admin.post("/api/keys", json=KEY | {"name": "Second"}, headers=keyed())
+    )
+    await begun.get()
+    go.set()
+
+    assert (await first).status_code == (await second).status_code == 201
+    again = await admin.post("/api/keys", json=KEY | {"name": "Second"}, headers=keyed())
+    assert again.content == (await second).content
+
+
+async def test_an_answer_is_kept_for_a_day(admin, conn):
+    first = await admin.post("/api/keys", json=KEY, headers=keyed())
+    await conn.execute("update idempotency set since = since - interval '23 hours 59 minutes'")
+    again = await admin.post("/api/keys", json=KEY, headers=keyed())
+    await conn.execute("update idempotency set since = since - interval '1 minute'")
+    anew = await admin.post("/api/keys", json=KEY | {"name": "Other"}, headers=keyed())
+
+    assert again.content == first.content
+    assert anew.status_code == 201
+    assert await count(conn, "idempotency") == 1
+
+
+async def test_a_failure_of_ours_is_not_kept(admin, conn, monkeypatch):
+    create = stored_keys.create_key
+    faults = [DatabaseUnavailableError(), ZeroDivisionError()]
+
+    async def failing(*args):
+        if faults:
+            raise faults.pop(0)
+        return await create(*args)
+
+    monkeypatch.setattr(keys.keys, "create_key", failing)
+    admin._transport.raise_app_exceptions = False  # noqa: SLF001 - the server would answer 500
+
+    statuses = [
+        (await admin.post("/api/keys", json=KEY, headers=keyed())).status_code for _ in range(3)
+    ]
+
+    assert statuses == [503, 500, 201]
+    assert await count(conn) == 2
+
+
+async def test_an_answer_that_is_too_long_is_not_kept(admin, conn, monkeypatch):
+    monkeypatch.setattr(kept, "LONGEST", 100)
+
+    answers = [await admin.post("/api/keys", json=KEY, headers=keyed()) for _ in range(2)]
+
+    assert [one.status_code for one in answers] == [201, 201]
+    assert await count(conn) == 3
+    assert await count(conn, "idempotency") == 0
+
+
+async def test_what_is_kept_is_sealed_and_bound_to_its_place(admin, call, conn):
+    other = await call()
+    made = await admin.post("/api/keys", json=KEY, headers=keyed())
+    theirs = await other.post("/api/keys", json=KEY, headers=keyed())
+
+    rows = await (
+        await conn.execute("select idempotency::text, answer from idempotency")
+    ).fetchall()
+    assert all(answer.startswith("v1.tests.") for _, answer in rows)
+    assert [row for row, _ in rows if "prc_" in row or "Shop" in row] == []
+    await conn.execute("update idempotency set answer = (select min(answer) from idempotency)")
+    again = [await one.post("/api/keys", json=KEY, headers=keyed()) for one in (admin, other)]
+    assert sorted(one.status_code for one in again) == [201, 422]
+    assert {one.content for one in again if one.status_code == 201} <= {
+        made.content,
+        theirs.content,
+    }
+
+
+async def test_an_answer_whose_key_is_gone_is_refused_and_not_done_again(pool, admin, conn):
+    await admin.post("/api/keys", json=KEY, headers=keyed())
+    services = Services(pool=pool, ring=Ring({"new": bytes(32)}))
+    admin._transport.app = create_app(services)  # noqa: SLF001 - the same client elsewhere
+
+    again = await admin.post("/api/keys", json=KEY, headers=keyed())
+
+    assert refusal(again) == (422, "idempotency-key-reused")
+    assert "sealed by a key that is gone" in again.json()["detail"]
+    assert await count(conn) == 2
+
+
+async def test_a_repeat_is_for_those_who_still_may(admin, conn):
+    await admin.post("/api/keys", json=KEY, headers=keyed())
+    await conn.execute("update api_key set role = 'Viewer' where name = 'key of Admin'")
+
+    assert refusal(await admin.post("/api/keys", json=KEY, headers=keyed())) == (403, "forbidden")
+
+
+async def test_keys_wait_for_no_second_connection_with_one_in_hand(database, call):
+    admin = await call()
+    async with make_pool(replace(database, pool_max=2)) as small:
+        app = create_app(Services(pool=small, ring=RING))
+        admin._transport.app = app  # noqa: SLF001 - the same client elsewhere
+        async with asyncio.timeout(8):
+            answers = await asyncio.gather(
+                *(admin.post("/api/keys", json=KEY, headers=keyed(f"k{n}")) for n in range(12))
+            )
+
+    assert {one.status_code for one in answers} == {201}
+
+
+async def test_other_methods_leave_the_header_alone(admin, conn):
+    for _ in range(2):
+        await admin.put("/api/roles/Own", json={"capabilities": []}, headers=keyed())
+        await admin.get("/api/roles", headers=keyed("x" * 300))
+
+    assert await count(conn, "idempotency") == 0
+
+
+async def test_the_sweep_takes_what_is_a_day_old(admin, conn):
+    for key in ("a", "b", "c"):
+        await admin.post("/api/keys", json=KEY, headers=keyed(key))
+    await conn.execute(
+        "update idempotency set since = since - interval '25 hours'"
+        " where request in (select request from idempotency limit 2)"
+    )
+
+    cursor = await conn.execute(kept.REMOVE_ANSWERS, {"older": kept.KEPT, "batch": 500})
+
+    assert await cursor.fetchall() == [("default", 2)]
+    assert await count(conn, "idempotency") == 1
