@@ -7,6 +7,7 @@ and `read(Shape, document)` says what is wrong with it once the thing in the pat
 import codecs
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar, cast
 
@@ -28,6 +29,7 @@ MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16, where UTF-8 is wanted",
     codecs.BOM_UTF16_BE: "UTF-16, where UTF-8 is wanted",
 }
+DIGITS = re.compile("[0-9]{1,18}")
 NUL = "holds a NUL, which no text may"
 SURROGATE = "holds half of a surrogate pair"
 
@@ -130,7 +132,7 @@ def read(shape: type[Shape], document: object) -> Shape:
 def check(request: Request, limit: int) -> None:
     """Refuse a body by what the headers say of it, before a byte of it is read."""
     announced = request.headers.get("content-length", "0")
-    if not announced.isdecimal() or int(announced) > limit:
+    if not DIGITS.fullmatch(announced) or int(announced) > limit:
         raise BodyTooLargeError(f"At most {limit} bytes are taken.")
     has_body = int(announced) > 0 or "transfer-encoding" in request.headers
     if has_body and not _is_json(request):

@@ -33,7 +33,30 @@ async def test_a_path_that_does_not_exist_is_a_problem_after_authentication(clie
         "detail": None,
         "instance": "/api/nowhere",
         "code": "route-not-found",
+        "traceId": known.json()["traceId"],
     }
+
+
+async def test_a_refusal_says_by_what_it_is_found_again(client, admin):
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    begun = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+    odd = {"traceparent": "00-zz-00f067aa0ba902b7-01", "X-Correlation-ID": "mine"}
+
+    own = [
+        (await one.get(path)).json()["traceId"]
+        for one in (client, admin)
+        for path in ("/api/nowhere", "/nowhere", "/api/workflow-runs/x", "/api/tenants")
+    ]
+    given = [
+        (await one.get(path, headers=begun)).json()["traceId"]
+        for one in (client, admin)
+        for path in ("/api/nowhere", "/nowhere", "/api/workflow-runs/x", "/api/tenants")
+    ]
+
+    assert len(set(own)) == len(own)
+    assert [one for one in own if not re.fullmatch("[0-9a-f]{32}", one)] == []
+    assert set(given) == {trace}
+    assert re.fullmatch("[0-9a-f]{32}", (await admin.get("/api/x", headers=odd)).json()["traceId"])
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/me/", "/api//me"])
@@ -176,6 +199,7 @@ async def test_a_body_is_not_read_before_the_checks_that_precede_it(app, conn):
     assert await ask(app, viewer) == 403
     assert await ask(app, admin | {"Content-Length": "1048577"}) == 413
     assert await ask(app, admin | {"Content-Length": "-1"}) == 413
+    assert await ask(app, admin | {"Content-Length": "9" * 5_000}) == 413
     assert await ask(app, admin | {"Content-Type": "text/plain"}) == 415
     assert await ask(app, admin, path="/api/nowhere") == 404
 
@@ -273,7 +297,7 @@ async def test_what_was_sent_is_not_repeated(admin):
         assert secret not in answer.text
 
 
-async def test_a_defect_is_a_problem_that_tells_nothing(app):
+async def test_a_defect_is_a_problem_that_tells_nothing_and_is_logged(app, caplog):
     @app.get("/health/defect")
     async def defect():
         raise ZeroDivisionError("secret")
@@ -286,6 +310,8 @@ async def test_a_defect_is_a_problem_that_tells_nothing(app):
 
     assert (answer.status_code, answer.json()["code"]) == (500, "internal-error")
     assert "secret" not in answer.text
+    trace = answer.json()["traceId"]
+    assert caplog.messages == [f"Answered 500 (ZeroDivisionError), trace {trace}"]
 
 
 async def test_a_database_that_is_away_is_a_503_to_come_back_after(database, conn):

@@ -1,0 +1,113 @@
+"""Too many refused credentials of an address."""
+
+import asyncio
+
+import httpx2
+import pytest
+from fix_api import CONTROL, RING, add_key
+
+from procession.api.app import create_app
+from procession.api.attempts import Attempts
+from procession.api.services import Services
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+async def knock(pool, clock):
+    """Come with a credential from an address."""
+    tries = Attempts(5, 1.0, clock)
+    app = create_app(Services(pool=pool, ring=RING, control_tokens=(CONTROL,), attempts=tries))
+
+    async def come(token=None, address="192.0.2.1", path="/api/me", **headers):
+        headers |= {"Authorization": f"Bearer {token}".encode()} if token is not None else {}
+        transport = httpx2.ASGITransport(app=app, client=(address, 1))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://procession") as client:
+            return await client.get(path, headers=headers)
+
+    return come
+
+
+def wrong(number=0):
+    return f"prc_{number:012}_{'x' * 43}"
+
+
+async def test_too_many_are_told_to_wait_and_nobody_else_is(knock, conn, clock):
+    elsewhere, newcomer = await add_key(conn), await add_key(conn)
+
+    statuses = [(await knock(wrong(number))).status_code for number in range(8)]
+    refused = await knock(wrong())
+
+    assert statuses == [401] * 5 + [429] * 3
+    assert refused.json()["code"] == "too-many-attempts"
+    assert refused.headers["retry-after"] == "1"
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert refused.headers["cache-control"] == "no-store"
+    assert (await knock(elsewhere, "192.0.2.2")).status_code == 200
+    assert (await knock(newcomer)).status_code == 429
+    clock.now += 1
+    assert (await knock(newcomer)).status_code == 200
+
+
+async def test_who_worked_before_goes_on_behind_the_same_proxy(knock, conn):
+    good, revoked = await add_key(conn), await add_key(conn)
+    control = {"path": "/api/tenants"}
+    for one in (good, revoked):
+        assert (await knock(one)).status_code == 200
+    assert (await knock(CONTROL, **control)).status_code == 200
+    for number in range(6):
+        await knock(wrong(number))
+    await conn.execute(
+        "update api_key set revoked_at = now() where id = %s", (revoked.split("_")[1],)
+    )
+
+    assert (await knock(good)).status_code == 200
+    assert (await knock(CONTROL, **control)).status_code == 200
+    assert (await knock(revoked)).status_code == 401
+    assert (await knock(wrong())).status_code == 429
+
+
+async def test_a_request_without_a_credential_is_no_attempt(knock, conn):
+    for _ in range(20):
+        assert (await knock()).status_code == 401
+        assert (await knock(Authorization="Basic eDp4")).status_code == 401
+
+    assert (await knock(await add_key(conn))).status_code == 200
+
+
+@pytest.mark.parametrize("token", ["x", "ü", "a.b.c", CONTROL[:-1]])
+async def test_whatever_is_refused_counts(knock, token):
+    statuses = [(await knock(token)).status_code for _ in range(6)]
+
+    assert statuses == [401] * 5 + [429]
+
+
+async def test_refusals_for_other_reasons_do_not_count(knock, conn):
+    viewer = await add_key(conn, role="Viewer")
+    for _ in range(10):
+        assert (await knock(viewer, path="/api/keys")).status_code == 403
+        assert (await knock(viewer, path="/api/nowhere")).status_code == 404
+        assert (await knock(CONTROL)).status_code == 400
+
+    assert (await knock(wrong())).status_code == 401
+
+
+async def test_an_address_over_the_limit_costs_the_database_nothing(knock, pool):
+    for number in range(5):
+        await knock(wrong(number))
+    before = pool.get_stats()["requests_num"]
+
+    statuses = await asyncio.gather(*(knock(wrong(number)) for number in range(50)))
+
+    assert {one.status_code for one in statuses} == {429}
+    assert pool.get_stats()["requests_num"] == before
