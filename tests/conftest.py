@@ -11,6 +11,7 @@ pytest_plugins = [
     "fix_relay",
     "fix_requests",
     "fix_runs",
+    "fix_traces",
     "fix_worker",
     "fix_issuer",
     "fix_metrics",  # imports fix_queue

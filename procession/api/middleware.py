@@ -4,7 +4,7 @@ It also names every request, and keeps answers out of caches. Where a caller may
 `routes`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 from uuid import uuid4
 
@@ -18,6 +18,7 @@ from procession.api.problems import TRACE_ID, answer_to
 from procession.api.services import CALLER, Services
 from procession.engine.errors import DatabaseUnavailableError, ProcessionError
 from procession.queue.outage import OUTAGES
+from procession.queue.types import about
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Door:
             return
         request = HTTPConnection(scope)
         scope[TRACE_ID] = _trace_id(request.headers)
+        about.set(replace(about.get(), trace_id=scope[TRACE_ID]))  # until the request is over
         if not f"{cast('str', scope['path'])}/".startswith("/api/"):
             await self.app(scope, receive, send)
             return
