@@ -9,10 +9,12 @@ from uuid import UUID
 from psycopg.rows import class_row
 
 from procession.engine.bulk import Moment, Order, Verb, decide
+from procession.engine.errors import ConflictError
 from procession.engine.run import DOCUMENT_FORMAT, Refusal, Step, WorkflowState
 from procession.queue.bulk import Bulk, narrowed, values
-from procession.queue.commands import write
+from procession.queue.commands import row
 from procession.queue.pool import Connection
+from procession.queue.save import save_many
 from procession.queue.stored_run import StoredRun, some
 
 # Along the index by age; whoever was queued after it was asked for is left alone.
@@ -102,7 +104,8 @@ async def deal(conn: Connection, tenant: str, bulk: Bulk, runs: Sequence[Next]) 
             refused[step.code] += 1
         elif step.run != found.run:
             steps.append((found, step))
-    await write(conn, tenant, steps)
+    if len(await save_many(conn, [row(tenant, *one) for one in steps])) < len(steps):
+        raise ConflictError("run-changed")
     return Dealt(runs[-1], len(runs), len(steps), refused)
 
 

@@ -23,8 +23,9 @@ from procession.queue.bulk import bulk_of, note_end
 from procession.queue.bulk_batch import Dealt, Held, deal, following
 from procession.queue.outage import OUTAGES
 from procession.queue.pool import Connection
+from procession.queue.save import MANY
 
-BATCH = 200  # runs of a transaction: short enough for whoever waits for one of them
+BATCH = MANY  # runs of a transaction: short enough for whoever waits for one of them
 TURN = timedelta(seconds=10)  # then others have the slot for tasks of maintenance
 UNREADABLE = "internal-error"  # of a run that a batch failed by
 FAULTY = (Error, MsgspecError, LookupError, ConflictError)  # by what; not for the outages

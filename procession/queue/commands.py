@@ -144,16 +144,19 @@ def refused(refusal: Refusal) -> ConflictError:
 
 async def write(conn: Connection, tenant: str, steps: Sequence[tuple[StoredRun, Step]]) -> None:
     """Write steps of locked runs, all of them or none."""
-    rows: list[bytes] = []
-    for found, step in steps:
-        if found.document_format > DOCUMENT_FORMAT:  # what this release cannot read, it would drop
-            raise ConflictError("run-changed", "A newer release has written this run.")
-        seen = Seen(tenant=tenant, id=found.id, version=found.version, outputs=found.outputs)
-        rows.append(encode(Row.of(seen, step, found.definition, found.now)))
+    rows = [row(tenant, found, step) for found, step in steps]
     for first in range(0, len(rows), AT_ONCE):
         batch = rows[first : first + AT_ONCE]
         if len(await save(conn, batch)) < len(batch):
             raise ConflictError("run-changed")
+
+
+def row(tenant: str, found: StoredRun, step: Step) -> bytes:
+    """The step as `save` takes it."""
+    if found.document_format > DOCUMENT_FORMAT:  # what this release cannot read, it would drop
+        raise ConflictError("run-changed", "A newer release has written this run.")
+    seen = Seen(tenant=tenant, id=found.id, version=found.version, outputs=found.outputs)
+    return encode(Row.of(seen, step, found.definition, found.now))
 
 
 def _cancelled(step: Step) -> tuple[str, dict[str, object]]:

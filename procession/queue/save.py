@@ -230,6 +230,17 @@ async def save(
     return {id_ for (id_,) in await cursor.fetchall()}
 
 
+MANY = 200  # rows of one statement, where nobody waits for its outcome
+SAVE_MANY = SAVE.replace("limit 20\n", "limit 200\n")
+
+
+async def save_many(conn: Connection, encoded: list[bytes]) -> set[UUID]:
+    """The same for more rows. It is planned anew each time, for the tables that it has filled."""
+    assert len(encoded) <= MANY, "the statement reads no more"
+    cursor = await conn.execute(SAVE_MANY, rows_of(encoded), prepare=False)
+    return {id_ for (id_,) in await cursor.fetchall()}
+
+
 async def save_step(
     conn: Connection, seen: Seen, step: Step, definition: Definition, now: datetime
 ) -> bool:
