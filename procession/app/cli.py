@@ -57,6 +57,7 @@ def _parser() -> Parser:
     _key(command("key", "procession.app.commands:create_key", "Give out a key to the API."))
     command("rekey", "procession.app.commands:rekey", "Write all secrets under the first key.")
     _export(command("export", "procession.app.export:main", "Write runs as lines of JSON."))
+    _doctor(command("doctor", "procession.app.doctor:main", "Look the installation over."))
     command("version", "procession.app.cli:say_version", "Print the release.")
     return top
 
@@ -106,6 +107,15 @@ def _export(export: argparse.ArgumentParser) -> None:
     )
     export.add_argument(
         "--resume", action="store_true", help="go on with the file, behind the runs in it"
+    )
+
+
+def _doctor(doctor: argparse.ArgumentParser) -> None:
+    doctor.add_argument("--json", action="store_true", help="say it to a machine")
+    doctor.add_argument(
+        "--requeue",
+        action="store_true",
+        help="first make the queue anew from the runs; workers may go on meanwhile",
     )
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import LiteralString
 
+from procession.queue.idempotency import KEPT as KEPT_ANSWERS
+from procession.queue.idempotency import REMOVE_ANSWERS
+
 # By where the rows lie, which is certain while they are locked: a join might be turned around.
 # now() and not clock_timestamp(): no index is walked by what may differ from row to row.
 # Actions, history, outputs and markers go with their run.
@@ -171,6 +174,7 @@ class Windows:
             ("failedRuns", REMOVE_FAILED, self.failed),
             ("responseBodies", CLEAR_BODIES, self.bodies),
             ("deliveries", REMOVE_DELIVERIES, self.deliveries),
+            ("answers", REMOVE_ANSWERS, KEPT_ANSWERS),
             ("versions", REMOVE_VERSIONS, timedelta()),
             ("jobs", REMOVE_JOBS, HOUR),
             ("jobs", REMOVE_LEFT_JOBS, HOUR),

@@ -94,7 +94,7 @@ async def test_a_worker_in_another_schema_than_its_api_refuses_to_work(begin, sc
     worker, _ = await begin(line, schemas[1])
 
     assert await worker.ended() == 2
-    (said,) = worker.said
+    said = worker.said[-1]
     assert said.startswith("procession: DATABASE__SCHEMA=two: the api that shares a key")
     assert " works in the schema one, so that they would never meet." in said
 
@@ -106,4 +106,4 @@ async def test_an_api_in_another_schema_than_its_worker_refuses_to_serve(begin, 
     api, _ = await begin(API, schemas[0])
 
     assert await api.ended() == 2
-    assert "works in the schema two" in api.said[0]
+    assert "works in the schema two" in api.said[-1]
