@@ -11,12 +11,13 @@ from procession.api.deps import Call, Calling, Database, Tenant
 from procession.api.services import services_of
 from procession.api.shapes import Received
 from procession.engine.carrying import carry
+from procession.engine.catalogue import Catalogue
 from procession.engine.credentials import declared
 from procession.engine.errors import Concern, Fault, ValidationFailedError
 from procession.engine.findings import Surroundings
 from procession.engine.validation import capped, check_definition
 from procession.engine.workflow import Definition, OnFailure
-from procession.queue import requests, workflows
+from procession.queue import requests, workers, workflows
 from procession.queue.sealing import Ring
 from procession.queue.workflow_changes import Draft
 from procession.queue.workflow_secrets import Sealer
@@ -61,11 +62,22 @@ class EnabledBody(Received):
     enabled: bool
 
 
-async def _surroundings(request: Request, conn: Database, tenant: Tenant) -> Surroundings:
+async def _catalogue(request: Request, conn: Database) -> Catalogue:
+    """The types that this process knows, and those that live workers do."""
+    known = services_of(request).catalogue
+    return known.beside(await workers.described(conn, known.types))
+
+
+Types = Annotated[Catalogue, Depends(_catalogue)]
+
+
+async def _surroundings(
+    request: Request, conn: Database, tenant: Tenant, types: Types
+) -> Surroundings:
     services = services_of(request)
     declared = await workflows.declared(conn, tenant)
     return Surroundings(
-        services.catalogue,
+        types,
         declared,
         services.insecure_signed_urls,
         requests=await requests.slugs(conn, tenant),

@@ -1,18 +1,14 @@
 """Workflows: what happens after which events. Each save that changes something is a version."""
 
-from typing import Annotated
-
-from fastapi import Depends, Request, Response, status
+from fastapi import Response, status
 
 from procession.api.body import CONDITIONAL, Document, read, takes
 from procession.api.deps import Call, Database, Part, Tenant
 from procession.api.paths import Version, WorkflowId
 from procession.api.routes import api_router, needs
-from procession.api.services import services_of
 from procession.api.shapes import Page, page_of
-from procession.api.workflow_body import EnabledBody, Findings, Saving, WorkflowBody
+from procession.api.workflow_body import EnabledBody, Findings, Saving, Types, WorkflowBody
 from procession.api.workflow_view import WorkflowView, workflow_view
-from procession.engine.catalogue import Catalogue
 from procession.engine.errors import NotFoundError
 from procession.queue import workflow_changes, workflows
 from procession.queue.ids import uuid7
@@ -22,13 +18,6 @@ from procession.queue.workflows import Workflow
 router = api_router("workflows")
 MANAGE = [needs("manage_workflows")]
 ONE = "/workflows/{id}"
-
-
-def _catalogue(request: Request) -> Catalogue:
-    return services_of(request).catalogue
-
-
-Types = Annotated[Catalogue, Depends(_catalogue)]
 
 
 def tag(response: Response, workflow: Workflow) -> None:

@@ -80,6 +80,7 @@ class Runner:
             release=version("procession"),
             types=registry.types,
             claims=options.enabled,
+            described=registry.catalogue().types,
         )
         repeatable = tuple(one for one in registry.types if registry.repeatable(one))
         work = Work(

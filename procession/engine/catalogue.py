@@ -67,6 +67,10 @@ class ActionType:
 class Catalogue:
     types: Mapping[str, ActionType] = field(default_factory=dict[str, ActionType])
 
+    def beside(self, others: Mapping[str, ActionType]) -> "Catalogue":
+        """With types that are known elsewhere only."""
+        return Catalogue({**others, **self.types}) if others else self
+
 
 def is_telling(name: str) -> bool:
     """Whether a parameter's name alone says that its value is a credential."""

@@ -5,6 +5,7 @@ path of a parameter in its definition; what is stored there is bound to it.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -19,6 +20,10 @@ from procession.engine.workflow import ActionDefinition, Compensate, Definition
 Stored = ActionDefinition | Compensate
 Pick = Callable[[str, str, str], bool]  # whether the parameter of this type, name and value is one
 Change = Callable[[str, str], str]  # what is to stand at this place, where this value stands
+
+
+# As the queue seals it: the key's id, then a nonce and a tag at least.
+SEALED = re.compile(r"v1\.([a-z0-9]{1,16})\.([A-Za-z0-9_-]{38,})")
 
 
 def is_credential(catalogue: Catalogue, type_: object, name: str) -> bool:
@@ -50,8 +55,8 @@ def _shown(type_: object, parameters: Mapping[str, str], catalogue: Catalogue) -
     secret: list[str] = []
     unreadable: list[str] = []
     for name, value in parameters.items():
-        if is_credential(catalogue, type_, name):
-            secret.append(name)
+        if is_credential(catalogue, type_, name) or SEALED.fullmatch(value):
+            secret.append(name)  # what is sealed is one, though nobody is left who knows the type
         elif not is_branch(type_, name) or not value.strip():
             plain[name] = value
         else:

@@ -9,15 +9,15 @@ import base64
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from procession.engine.credentials import SEALED
+
 NONCE = 12  # bytes
-SEALED = re.compile(r"v1\.([a-z0-9]{1,16})\.([A-Za-z0-9_-]{38,})")  # of a nonce and a tag at least
 DIGESTED = b"procession first key\0"  # so that the digest is of no use but to compare
 
 
