@@ -50,6 +50,17 @@ def postgres_url():
             yield local.url
 
 
+@pytest.fixture
+def fresh(postgres_url):
+    """A database with nothing in it."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(postgres_url, autocommit=True) as conn:
+        conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    yield Database(psycopg.conninfo.make_conninfo(postgres_url, dbname=name))
+    with psycopg.connect(postgres_url, autocommit=True) as conn:
+        conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
 @pytest.fixture(scope="session")
 def database(postgres_url):
     """A migrated database of this test process's own."""

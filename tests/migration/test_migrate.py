@@ -1,26 +1,13 @@
 import threading
-import uuid
 from importlib.metadata import version
 from importlib.resources import files
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from procession.queue import migrate as module
 from procession.queue.migrate import Migration, MigrationError, migrate, migrations, unusable
 from procession.queue.pool import Database
-
-
-@pytest.fixture
-def fresh(postgres_url):
-    """A database with nothing in it."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(postgres_url, autocommit=True) as conn:
-        conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-    yield Database(psycopg.conninfo.make_conninfo(postgres_url, dbname=name))
-    with psycopg.connect(postgres_url, autocommit=True) as conn:
-        conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
 async def fault(database):
