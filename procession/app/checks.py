@@ -50,7 +50,7 @@ def broken_rules(settings: Settings, process: Process) -> list[str]:
             f"DATABASE__POOL_MIN={settings.database__pool_min}: takes at most "
             f"DATABASE__POOL_MAX ({settings.database__pool_max})"
         )
-    if process in {"migrate", "key create", "export"}:
+    if process in {"migrate", "key create", "export", "sweep"}:
         return faults
     if not settings.secrets__keys:
         field = Settings.model_fields["secrets__keys"]

@@ -57,6 +57,7 @@ def _parser() -> Parser:
     _key(command("key", "procession.app.commands:create_key", "Give out a key to the API."))
     command("rekey", "procession.app.commands:rekey", "Write all secrets under the first key.")
     _export(command("export", "procession.app.export:main", "Write runs as lines of JSON."))
+    command("sweep", "procession.app.commands:sweep", "Remove all that has been kept long enough.")
     _doctor(command("doctor", "procession.app.doctor:main", "Look the installation over."))
     command("version", "procession.app.cli:say_version", "Print the release.")
     return top

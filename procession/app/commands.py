@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+from datetime import timedelta
 
 from procession.actions.load import built_in, load
 from procession.app import compose
@@ -13,11 +14,14 @@ from procession.engine.credentials import declared
 from procession.engine.errors import ValidationFailedError
 from procession.queue import keys
 from procession.queue import migrate as migrations
+from procession.queue import sweep as sweeps
 from procession.queue.access import knows_tenant
 from procession.queue.audit import By
 from procession.queue.keys import NewKey
+from procession.queue.outage import FAULTS
 from procession.queue.pool import make_pool
 from procession.queue.rekey import Rekey, Rekeyed
+from procession.queue.sweep import Swept, alone
 
 PATIENCE = 60.0  # seconds to wait for Postgres: somebody waits for this command to end
 COMMAND_LINE = Actor(kind=ActorKind.CONTROL, id="command-line", name="Command line")
@@ -71,3 +75,26 @@ async def _rekeyed(settings: Settings) -> Rekeyed:
     catalogue = load(built_in()).catalogue()
     async with make_pool(settings.database) as pool, pool.connection() as conn:
         return await Rekey(compose.ring(settings), declared(catalogue)).run(conn)
+
+
+@refusing()
+def sweep(_: argparse.Namespace) -> None:
+    """Remove all that is older than its retention, and say how much that was."""
+    print(f"Swept: {run(_swept(begin('sweep')))}")  # noqa: T201
+
+
+async def _swept(settings: Settings) -> Swept:
+    await arrive_and_check(settings.database, asyncio.Event(), PATIENCE)
+    swept, removals = Swept(), compose.windows(settings).removals
+    async with make_pool(settings.database) as pool:
+        try:
+            async with alone(pool, every=timedelta()) as conn:
+                if conn is None:
+                    raise RefusalError("A worker sweeps at this moment.")
+                await sweeps.sweep(conn, removals, swept, to_the_end=True)
+        except FAULTS as error:
+            raise RefusalError(f"The sweep ended early ({type(error).__name__}): {swept}") from None
+        finally:
+            async with pool.connection() as conn:
+                await sweeps.tell(conn, swept)
+    return swept

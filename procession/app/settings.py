@@ -35,7 +35,9 @@ from procession.app.spellings import (
 )
 from procession.queue.pool import Database
 
-Process = Literal["api", "worker", "migrate", "key create", "rekey", "export", "doctor", "up"]
+Process = Literal[
+    "api", "worker", "migrate", "key create", "rekey", "export", "sweep", "doctor", "up"
+]
 
 
 class Settings(BaseSettings):

@@ -6,10 +6,11 @@ goes, class by class; here is when, how much of it, and who is told.
 
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 
 from psycopg.errors import QueryCanceled
 
@@ -41,8 +42,10 @@ PACE_OF_THE_POOL = "reset statement_timeout; reset lock_timeout"
 
 
 @asynccontextmanager
-async def alone(pool: Pool, name: str = "retention") -> AsyncGenerator[Connection | None]:
-    """A connection to sweep with; None while another worker sweeps, or has begun lately."""
+async def alone(
+    pool: Pool, name: str = "retention", *, every: timedelta = EVERY
+) -> AsyncGenerator[Connection | None]:
+    """A connection to sweep with; None while somebody else sweeps, or has begun lately."""
     async with pool.connection() as conn:
         cursor = await conn.execute(TRY_LOCK, {"space": LOCK_SPACE})
         row = await cursor.fetchone()
@@ -50,7 +53,7 @@ async def alone(pool: Pool, name: str = "retention") -> AsyncGenerator[Connectio
             yield None
             return
         try:
-            begun = await conn.execute(BEGIN, {"name": name, "every": EVERY})
+            begun = await conn.execute(BEGIN, {"name": name, "every": every})
             if begun.rowcount:
                 await conn.execute(OWN_PACE)
             yield conn if begun.rowcount else None
@@ -69,25 +72,29 @@ class Swept:
 
     def add(self, name: str, found: Sequence[tuple[str, int]]) -> int:
         """What a batch of the class has done; how much that is in all."""
-        for tenant, count in found:
-            self.total[name] += count
+        for tenant, rows in found:
+            self.total[name] += rows
             if tenant:  # of a deployment's own rows there is none
-                self.by_tenant.setdefault(tenant, Counter())[name] += count
-        return sum(count for _, count in found)
+                self.by_tenant.setdefault(tenant, Counter())[name] += rows
+        return sum(rows for _, rows in found)
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {count}" for name, count in self.total.items()) or "nothing"
+        return ", ".join(f"{name} {rows}" for name, rows in self.total.items()) or "nothing"
 
 
-async def sweep(conn: Connection, removals: Sequence[Removal], swept: Swept) -> None:
+async def sweep(
+    conn: Connection, removals: Sequence[Removal], swept: Swept, *, to_the_end: bool = False
+) -> None:
     """Clear and remove what is older than its window. The counts stand however it ends."""
     for one in removals:
-        await _work_through(conn, one, swept)
+        await _work_through(conn, one, swept, count() if to_the_end else range(BATCHES))
 
 
-async def _work_through(conn: Connection, one: Removal, swept: Swept) -> None:
+async def _work_through(
+    conn: Connection, one: Removal, swept: Swept, batches: Iterable[int]
+) -> None:
     batch = BATCH
-    for _ in range(BATCHES):
+    for _ in batches:
         try:
             cursor = await conn.execute(one.statement, {"older": one.older, "batch": batch})
             found = await cursor.fetchall()
@@ -97,7 +104,7 @@ async def _work_through(conn: Connection, one: Removal, swept: Swept) -> None:
                 return
             batch //= 2
             continue
-        if swept.add(one.name, [(tenant, count) for tenant, count in found]) < batch:
+        if swept.add(one.name, [(tenant, rows) for tenant, rows in found]) < batch:
             return
 
 

@@ -289,3 +289,15 @@ async def test_jobs_that_wait_are_not_read_to_find_those_that_ended(database, co
 
     assert "procrastinate_jobs_finished" in plan
     assert "Seq Scan on procrastinate_jobs" not in plan
+
+
+async def test_one_that_is_to_go_to_the_end_does(conn, workflow_id, monkeypatch):
+    monkeypatch.setattr(module, "BATCH", 2)
+    monkeypatch.setattr(module, "BATCHES", 2)
+    for _ in range(9):
+        await add_run(conn, workflow_id, DONE, DONE, **ended(8))
+
+    counts = Swept()
+    await sweep(conn, KEPT.removals, counts, to_the_end=True)
+
+    assert counts.total["succeededRuns"] == 9
