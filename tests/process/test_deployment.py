@@ -104,7 +104,7 @@ async def test_a_service_of_railways_starts_as_its_file_says(line, service, proc
 @pytest.mark.parametrize("service", ["api", "worker"])
 def test_a_service_of_railways_is_kept_up_and_left_time_to_stop(service):
     deploy = railway(service)
-    page = (ROOT / "railway/README.md").read_text()
+    page = (ROOT / "docs/railway.md").read_text()
     (grace,) = set(re.findall(r"SHUTDOWN_GRACE_SECONDS \| (\d+) \| \d+ \|", page))
 
     assert deploy["restartPolicyType"] == "ALWAYS"
