@@ -115,7 +115,7 @@ class TenantMismatchError(ProcessionError):
 
 NOT_FOUND = (
     *("route", "workflow", "version", "run", "action", "entry", "content-type", "transition"),
-    *("connector", "request", "key", "role", "tenant"),
+    *("connector", "request", "key", "role", "tenant", "bulk"),
 )
 
 

@@ -1,0 +1,210 @@
+"""Odd input, wherever some is taken: a refusal that names the fault, and never a failure."""
+
+import json
+import uuid
+
+import pytest
+from fix_api import declare
+
+RUNS = "/api/workflow-runs"
+NO_RUN = f"{RUNS}/{uuid.UUID(int=7)}"
+LISTS = [
+    "/api/keys",
+    "/api/roles",
+    "/api/content-types",
+    "/api/entries/Article",
+    "/api/connectors",
+    "/api/requests",
+    "/api/workflows",
+    "/api/workflows/health",
+    RUNS,
+    "/api/webhook-deliveries",
+    "/api/audit",
+]
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(autouse=True)
+async def _article(admin):
+    await declare(admin)
+
+
+def named(answer):
+    """A refusal of what was sent: the places of its faults."""
+    assert (answer.status_code, answer.json()["code"]) == (400, "validation-failed"), answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    return [one["name"] for one in answer.json()["errors"]]
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_every_list_refuses_a_page_that_there_cannot_be(admin, path):
+    assert (await admin.get(path)).status_code == 200
+    for query in ("page=0", "page=-1", "page=1e3", "page=%00", "page=٣", "page=1&page=x"):
+        assert named(await admin.get(f"{path}?{query}")) == ["page"]
+    for query in ("pageSize=0", "pageSize=101", "pageSize=x", "pageSize="):
+        assert named(await admin.get(f"{path}?{query}")) == ["pageSize"]
+    both = await admin.get(f"{path}?page=0&pageSize=101")
+    assert sorted(named(both)) == ["page", "pageSize"]
+    assert named(await admin.get(f"{path}?x=a%00b")) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("status=99", "status"),
+        ("status=", "status"),
+        ("status=Pending,Failed", "status"),
+        ("workflowId=x", "workflowId"),
+        ("entryId=a/b", "entryId"),
+        ("contentType=9", "contentType"),
+        ("changedSince=", "changedSince"),
+        ("changedSince=yesterday", "changedSince"),
+        ("changedSince=2026-11-30", "changedSince"),
+        ("changedSince=2026-11-30T08:00:00Z~x", "changedSince"),
+        ("changedSince=9999-12-31T23:59:59-23:59", "changedSince"),
+        ("changedSince=" + "9" * 5_000, "changedSince"),
+        ("changedSince=%F0%28%8C%BC", "changedSince"),
+    ],
+    ids=lambda value: value[:40],
+)
+async def test_a_filter_of_runs_that_means_nothing_is_refused_by_its_name(admin, query, name):
+    assert named(await admin.get(f"{RUNS}?{query}")) == [name]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/api/webhook-deliveries?status=99", "status"),
+        ("/api/webhook-deliveries?runId=x", "runId"),
+        ("/api/entries/Article?status=99", "status"),
+        ("/api/audit?from=yesterday", "from"),
+        ("/api/audit?to=1", "to"),
+        ("/api/workflows/health?windowDays=0", "windowDays"),
+        ("/api/workflows/health?windowDays=x", "windowDays"),
+    ],
+)
+async def test_a_filter_of_other_lists_too(admin, path, name):
+    assert named(await admin.get(path)) == [name]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/entries/Article/a%2Fb",
+        "/api/entries/Article/a/b",
+        f"{RUNS}/a%2Fb",
+        "/api/connectors/a%2Fb",
+        "/api/roles/a/b",
+        "/api/entries/%2e%2e/%2e%2e%2fkeys/x",
+        "/api//keys",
+        "/api/keys/",
+    ],
+)
+async def test_an_id_with_a_slash_is_another_path(admin, path):
+    answer = await admin.get(path)
+
+    assert answer.status_code in {404, 405}
+    assert answer.json()["code"] in {"route-not-found", "method-not-allowed"}
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (f"{RUNS}/not-a-uuid", "id"),
+        (f"{RUNS}/{uuid.UUID(int=7)}x", "id"),
+        ("/api/entries/Article/a%20b", "id"),
+        ("/api/entries/Article/%00", "id"),
+        ("/api/entries/Article/%FF", "id"),
+        (f"/api/entries/Article/{'x' * 201}", "id"),
+        ("/api/entries/9/a", "contentType"),
+        ("/api/content-types/a-b", "name"),
+        ("/api/connectors/A", "slug"),
+        ("/api/requests/-", "slug"),
+        ("/api/workflows/x", "id"),
+        (f"/api/workflows/{uuid.UUID(int=7)}/versions/0", "version"),
+        (f"/api/workflows/{uuid.UUID(int=7)}/versions/{'9' * 30}", "version"),
+    ],
+    ids=lambda value: value[:60],
+)
+async def test_a_malformed_id_is_refused_by_its_name(admin, path, name):
+    assert named(await admin.get(path)) == [name]
+
+
+@pytest.mark.parametrize("ordinal", ["-1", "x", "1.0", "9" * 30])
+async def test_a_malformed_ordinal_too(admin, ordinal):
+    assert named(await admin.post(f"{NO_RUN}/actions/{ordinal}/retry")) == ["ordinal"]
+
+
+BODIES = [
+    ("POST", "/api/keys"),
+    ("PUT", "/api/roles/Own"),
+    ("PUT", "/api/content-types/Other"),
+    ("PUT", "/api/entries/Article/a-1"),
+    ("PUT", "/api/connectors/ledger"),
+    ("PUT", "/api/requests/invoice"),
+    ("POST", "/api/workflows"),
+    ("POST", "/api/workflows/validate"),
+    ("POST", "/api/workflows/dry-run"),
+    ("PUT", f"/api/workflows/{uuid.UUID(int=7)}/enabled"),
+    ("PUT", "/api/tenants/default"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), BODIES)
+async def test_every_body_is_read_strictly(admin, method, path):
+    async def send(content):
+        answer = await admin.request(method, path, content=content, headers=JSON)
+        return answer.status_code, answer.json()["code"], answer.json()["detail"]
+
+    too_large = await send(b" " * 10_000_000)
+    assert too_large == (413, "body-too-large", "At most 1048576 bytes are taken.")
+    for content, detail in (
+        (b'{"name": 1, "name": 2}', 'The name "name" comes twice in body.'),
+        (b'{"a": [{"b": 1, "b": 1}]}', 'The name "b" comes twice in a[0].'),
+        (b"[" * 10_000 + b"]" * 10_000, "It is nested too deep."),
+        (b'{"a":' * 10_000 + b"1" + b"}" * 10_000, "It is nested too deep."),
+        (b"[" * 200 + b"]" * 200, "It is nested deeper than 64."),
+        (b"", "Expecting value, at line 1 column 1."),
+        (b"\xff", "Byte 0 is not UTF-8."),
+    ):
+        assert await send(content) == (400, "malformed-json", detail)
+    for content in (b'{"a": "\\u0000"}', b'{"a": NaN}', b'{"a": 1e999}', b'{"a": "\\ud800"}'):
+        answer = await admin.request(method, path, content=content, headers=JSON)
+        assert named(answer) == ["a"]
+
+
+@pytest.mark.parametrize(("method", "path"), BODIES)
+@pytest.mark.parametrize("body", [[], 1, "x", None, True, {}, {"": {"": []}}], ids=json.dumps)
+async def test_a_body_of_another_shape_is_no_failure(admin, method, path, body):
+    answer = await admin.request(method, path, json=body)
+
+    assert answer.status_code < 500
+    if answer.status_code >= 400:
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_ten_megabyte_body_that_is_not_announced_is_cut_off(admin):
+    taken = []
+
+    async def pieces():
+        for _ in range(160):
+            taken.append(1)
+            yield b" " * 65_536
+
+    answer = await admin.post("/api/keys", content=pieces(), headers=JSON)
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "body-too-large")
+    assert len(taken) < 160
+
+
+@pytest.mark.parametrize(
+    "value", ['"x', "3", '"0"', '"-1"', "W/*", '"1" "2"', "x" * 5_000, '"' + "9" * 40 + '"']
+)
+async def test_a_condition_that_cannot_be_read_is_refused_by_its_header(admin, value):
+    answer = await admin.put(
+        "/api/entries/Article/a-1", json={"data": {}}, headers={"If-Match": value}
+    )
+
+    assert answer.status_code in {400, 412}
+    if answer.status_code == 400:
+        assert named(answer) == ["If-Match"]
