@@ -118,7 +118,7 @@ async def read_tenant(slug: Slug, conn: Database, caller: Caller) -> TenantView:
 
 @router.put(
     "/tenants/{slug}",
-    dependencies=[above_tenants()],
+    dependencies=[above_tenants("manage_access")],
     openapi_extra=takes(TenantBody),
     responses={201: {"model": TenantView, "description": "It is new"}},
 )
