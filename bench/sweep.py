@@ -1,7 +1,7 @@
 """How fast a sweep removes finished runs with their history, and its longest transaction.
 
-usage: sweep.py URL COUNT. Prints one JSON row. A tenth of the runs has failed, and each has a history
-of two attempts.
+usage: sweep.py URL COUNT. Prints one JSON row. A tenth of the runs has failed, and each run has a
+history of two attempts.
 """
 
 import asyncio
