@@ -16,6 +16,7 @@ from procession.queue.reach import out_of_reach
 OLDEST_POSTGRES = 150000
 CLOCK = 2.0  # seconds that two clocks may differ without anybody wondering at times in logs
 LAPSED = 60.0  # seconds in which a lapsed lease is rescued, wherever a worker lives
+POOLER = "A pooler stands between, in a mode that hands sessions around: connect to Postgres."
 DUE = 900.0  # seconds that work may be due
 
 
@@ -39,7 +40,9 @@ def settings_checks(settings: Settings) -> Generator[Check]:
 async def database_checks(settings: Settings) -> list[Check]:
     """Of all that the database shows; no more than that it does not answer, if so."""
     if why := await out_of_reach(settings.database):
-        return [Check("database", State.FAILED, why, "Is DATABASE_URL right, and Postgres up?")]
+        is_pooler = "startup parameter" in why
+        helps = POOLER if is_pooler else "Is DATABASE_URL right, and Postgres up?"
+        return [Check("database", State.FAILED, why, helps)]
     async with make_pool(settings.database) as pool, pool.connection() as conn:
         found = [one async for one in _server(conn, settings)]
         found += [one async for one in session_checks(conn, settings)]
@@ -94,18 +97,17 @@ async def session_checks(conn: Connection, settings: Settings) -> AsyncGenerator
     timeout = settings.database__statement_timeout_seconds * 1000
     is_ours = session.zone == "UTC" and session.timeout == timeout
     hears = await checkup.hears(settings.database)
-    helps = "A pooler stands between, in a mode that hands sessions around: connect to Postgres."
     yield Check(
         "session",
         State.OK if is_ours else State.FAILED,
         "Settings of a session arrive" if is_ours else "Settings of a session do not arrive",
-        "" if is_ours else helps,
+        "" if is_ours else POOLER,
     )
     yield Check(
         "notifications",
         State.OK if hears else State.WARNING,
         "They arrive" if hears else "They do not arrive: work begins at the next poll, in a second",
-        "" if hears else helps,
+        "" if hears else POOLER,
     )
 
 
