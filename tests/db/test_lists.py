@@ -7,7 +7,15 @@ import pytest
 from fix_runs import EPOCH, add_run, add_workflow
 
 from procession.engine.run import RunStatus
-from procession.queue import audit, runs, stored_run, workflow_changes, workflows
+from procession.queue import (
+    audit,
+    health_of_workflows,
+    manual,
+    runs,
+    stored_run,
+    workflow_changes,
+    workflows,
+)
 from procession.queue.audit import Sought
 from procession.queue.runs import Filters
 
@@ -114,6 +122,18 @@ async def test_single_runs_and_workflows_are_found_by_theirs(conn, seeded):
     assert one == {"run_pkey"}
     assert by_name == {"workflow_by_name"}
     assert open_ones == [{"run_unfinished_of_workflow"}] * 2
+
+
+async def test_the_health_of_workflows_and_a_manual_run_walk_theirs(conn, seeded):
+    wish = {"entry_id": "e-7", "workflow_id": seeded, "ids": [seeded]}
+
+    health = await walks(conn, health_of_workflows.PAGE, "run", window=timedelta(days=7))
+    content_types = await walks(conn, manual.CONTENT_TYPES, "run", **wish)
+    repeated = await walks(conn, manual.REPEATED, "run", **wish)
+
+    assert health == {"run_finished_of_workflow"}
+    assert content_types <= {"run_of_entry", "run_of_workflow"}
+    assert repeated == {"run_pkey"}
 
 
 NOTES = """
