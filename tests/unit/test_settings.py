@@ -231,3 +231,61 @@ def test_faults_end_the_process_with_status_two(environment, capsys):
     assert capsys.readouterr().err == (
         "procession api cannot start:\n  PORT=http: takes an integer from 1 to 65535\n"
     )
+
+
+ISSUER = "https://login.example.com/realms/main"
+
+
+@pytest.mark.parametrize(
+    "value", [ISSUER, "https://login.example.com/", "https://[2001:db8::1]:8443"]
+)
+def test_an_issuer_is_kept_to_the_letter(environment, value):
+    environment.setenv("AUTH__OIDC__ISSUER", value)
+    environment.setenv("AUTH__OIDC__AUDIENCE", "procession")
+
+    settings = read("api")
+
+    assert settings.auth__oidc__issuer == value
+    assert settings.auth__oidc__tenant_claim == "tenant"
+    assert settings.auth__oidc__role_claim == "roles"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "http://login.example.com",
+        "HTTPS://login.example.com",
+        "login.example.com",
+        "https://",
+        f"{ISSUER}?a=b",
+        f"{ISSUER}?",
+        f"{ISSUER}#",
+        "https://ann:secret@login.example.com",
+        f"{ISSUER} ",
+        "https://login.example.com\n",
+    ],
+)
+def test_an_issuer_is_an_absolute_https_address(environment, value):
+    environment.setenv("AUTH__OIDC__ISSUER", value)
+    environment.setenv("AUTH__OIDC__AUDIENCE", "procession")
+
+    (fault,) = faults("api")
+
+    assert fault.startswith(f"AUTH__OIDC__ISSUER={value}: takes an absolute https address")
+
+
+@pytest.mark.parametrize("process", ["api", "up"])
+def test_an_issuer_needs_an_audience(environment, process):
+    environment.setenv("AUTH__OIDC__ISSUER", ISSUER)
+
+    (fault,) = faults(process)
+
+    assert fault.startswith("AUTH__OIDC__AUDIENCE is not set: takes ")
+
+
+def test_a_claim_is_named_on_one_line(environment):
+    environment.setenv("AUTH__OIDC__ROLE_CLAIM", "https://a.example/roles")
+    assert read("api").auth__oidc__role_claim == "https://a.example/roles"
+
+    environment.setenv("AUTH__OIDC__ROLE_CLAIM", "a\nb")
+    assert faults("api") == ["AUTH__OIDC__ROLE_CLAIM=a\nb: takes text on one line"]
