@@ -1,5 +1,6 @@
 """What a workflow would do with an entry. Nothing is performed, stored or queued."""
 
+from asyncio import to_thread
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from procession.engine.change import read_change
 from procession.engine.content_type import ContentType, Sensitivity
 from procession.engine.credentials import as_object
 from procession.engine.dry_run import Sample
-from procession.engine.entry import MANUAL, TRANSITION, may_read
+from procession.engine.entry import MANUAL, TRANSITION, Reference, may_read
 from procession.engine.errors import Concern, Fault, ValidationFailedError
 from procession.engine.findings import Surroundings
 from procession.engine.scope import Names
@@ -141,7 +142,8 @@ async def dry_run_workflow(
     if may_read(Sensitivity.PUBLIC, caller.capabilities):
         names = await with_others(conn, caller.tenant, names, draft.definition, around.catalogue)
     names = await of_tenant(conn, caller.tenant, names)
-    prepared, concerns = dry_run.prepare(draft.definition, around.catalogue, names)
+    # in a thread: what fills a whole body takes a while, and others wait for this loop
+    prepared, concerns = await to_thread(dry_run.prepare, draft.definition, around.catalogue, names)
     of_workflow = [Concern(below_workflow(one.field), one.message) for one in found.concerns]
     return DryRunView(
         matches=verdict.matches,
@@ -171,8 +173,13 @@ async def with_others(
 ) -> Names:
     """The names with what templates read of other entries."""
     texts = [*dry_run.texts(definition, catalogue)]
-    references = {one for text in texts for one in references_in(text, names)}
-    fields = {one for text in texts for one in far_fields(text)}
+    references, fields = await to_thread(far, texts, names)
     if not references:
         return names
     return replace(names, references=await referenced(conn, slug, references, fields))
+
+
+def far(texts: Sequence[str], names: Names) -> tuple[set[Reference], set[str]]:
+    """The entries that these texts refer to, and the fields that they read of them."""
+    references = {one for text in texts for one in references_in(text, names)}
+    return references, {one for text in texts for one in far_fields(text)}

@@ -16,7 +16,8 @@ from procession.engine.content_type import ContentType
 from procession.engine.credentials import shown
 from procession.engine.entry import DELETED, MANUAL, TRANSITION, Entry, Stub
 from procession.engine.errors import Concern
-from procession.engine.scope import Names
+from procession.engine.placeholders import placeholders
+from procession.engine.scope import MOST_ITEMS, Names
 from procession.engine.templates import LONGEST, Encoding, RenderError, encoding_for, render
 from procession.engine.validation import EVENTS
 from procession.engine.workflow import Definition
@@ -25,9 +26,10 @@ SAMPLE_ID = "sample"
 SAMPLE_RUN = "00000000-0000-0000-0000-000000000000"
 AUTHOR = Actor(kind=ActorKind.USER, id=SAMPLE_ID, name="Sample Author", email="author@example.com")
 MOST_RENDERED = 4 * LONGEST  # of all parameters together, about: one answer holds them
+MOST_READ = 50_000  # names, of all parameters together: one walk may read a name for each item
 
 TOO_LONG = f"would be longer than {LONGEST:,} characters, and the action would fail for good"
-TOO_MUCH = "is left as it is written: the parameters before it are long enough for one answer"
+TOO_MUCH = "is left as it is written: the parameters are too long for one answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +130,13 @@ class _Filling:
 
     names: Names
     left: int = MOST_RENDERED
+    reads: int = MOST_READ
     concerns: list[Concern] = field(default_factory=list[Concern])
 
     def filled(self, path: str, text: str, encoding: Encoding) -> str:
         """The text with its values, or as it is written where that is too much."""
-        if self.left <= 0:
+        self.reads -= sum(MOST_ITEMS if one.in_each else 1 for one in placeholders(text))
+        if self.left <= 0 or self.reads < 0:
             self.concerns.append(Concern(path, TOO_MUCH))
             return text
         try:

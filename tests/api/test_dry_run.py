@@ -280,6 +280,19 @@ async def test_what_grows_too_long_is_left_as_it_is_written(admin):
     assert told["workflow.actions[6].parameters.Body"].startswith("is left as it is written")
 
 
+async def test_what_reads_too_much_is_left_as_it_is_written(admin):
+    """Nothing that is read gives any text, so nothing but the reading itself is bounded."""
+    author = [{"contentType": "Person", "id": f"p-{one}"} for one in range(50)]
+    many = "{{#each data.Author}}" + "{{item.Name}}" * 900 + "{{/each}}"
+    body = {"entry": {**ENTRY, "data": {"Author": author}}}
+
+    found = await shown(admin, body, actions=[mail(Body=many), mail(Body=many)])
+
+    bodies = [one["parameters"]["Body"] for one in found["actions"]]
+    assert bodies == ["", many]
+    assert [one["field"] for one in found["warnings"]] == ["workflow.actions[1].parameters.Body"]
+
+
 @pytest.mark.parametrize(
     ("body", "names"),
     [
