@@ -1,5 +1,5 @@
 """Procession draining preloaded runs of empty actions: one worker as
-`procession worker` runs it (on uvloop), but for its actions.
+`procession worker` runs it (on uvloop, with its metrics), but for its actions.
 
 usage: ours.py URL RUNS ACTIONS CONCURRENCY. Prints one JSON row. The database is this run's own.
 """
@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 import time
+from datetime import timedelta
 
 import psycopg
 import uvloop
@@ -16,6 +17,7 @@ from setup import preload, prepare
 
 from procession.actions import Action, Succeeded
 from procession.actions.registry import Registry
+from procession.app.metrics import Metrics, WorkerMetrics
 from procession.app.runner import Options, Runner
 from procession.engine.workflow import ActionDefinition
 from procession.outbound.http import Client, Rules
@@ -41,14 +43,19 @@ async def main(url: str, runs: int, actions: int, concurrency: int) -> None:
     database = Database(url, pool_max=concurrency + 2, prefer_indexes=True)
     recorded, done, stop = 0, asyncio.Event(), asyncio.Event()
 
+    metrics = WorkerMetrics(Metrics(), ("Empty",))
+
     def tell(happened: Happened) -> None:
         nonlocal recorded
+        metrics.heard(happened)
         if isinstance(happened, Recorded):  # the keeper tells from its own thread
             recorded += 1
         if recorded >= runs * actions:
             done.set()
 
-    options = Options(database=database, concurrency=concurrency)
+    options = Options(
+        database=database, concurrency=concurrency, backlog_every=timedelta(seconds=30)
+    )
     async with Client(Rules()) as client, make_pool(database) as pool:
         meter = Meter(url)
         runner = Runner(pool, options, Registry({"Empty": Empty()}), client, tell=tell)

@@ -5,7 +5,7 @@ the host, of an error its type, and of a run its ids.
 """
 
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -27,23 +27,29 @@ def collect(tracer: Tracer | None) -> Tracer | None:
     return before
 
 
-@contextmanager
 def span(
     name: str,
     kind: SpanKind = SpanKind.INTERNAL,
     *,
     parent: str | None = None,
     attributes: Attributes | None = None,
-) -> Generator[Span]:
+) -> AbstractContextManager[Span]:
     """The block as a span: in that of its caller, or in the one that the traceparent names."""
-    if _tracer is None:
-        yield INVALID_SPAN
-        return
-    with _tracer.start_as_current_span(
+    return _OFF if _tracer is None else _begun(_tracer, name, kind, _context(parent), attributes)
+
+
+_OFF = nullcontext(INVALID_SPAN)
+
+
+@contextmanager
+def _begun(
+    tracer: Tracer, name: str, kind: SpanKind, context: Context | None, about: Attributes | None
+) -> Generator[Span]:
+    with tracer.start_as_current_span(
         name,
-        _context(parent),
+        context,
         kind,
-        dict(attributes or {}),
+        dict(about or {}),
         record_exception=False,  # its message may hold anything
         set_status_on_exception=False,
     ) as one:
