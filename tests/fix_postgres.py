@@ -56,7 +56,7 @@ def fresh(postgres_url):
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(postgres_url, autocommit=True) as conn:
         conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-    yield Database(psycopg.conninfo.make_conninfo(postgres_url, dbname=name))
+    yield Database(urlsplit(postgres_url)._replace(path=f"/{name}").geturl())
     with psycopg.connect(postgres_url, autocommit=True) as conn:
         conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 

@@ -15,7 +15,6 @@ import pytest
 from fix_process import COMMANDS, KEYS
 from fix_worker import announce, finished, free_port, publish
 
-from procession.app.local import serve
 from procession.app.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -30,19 +29,12 @@ def railway(name):
 
 
 @pytest.fixture
-def url(home):
-    """The address of a Postgres with nothing in it."""
-    with serve(home / "postgres") as local:
-        yield local.url
-
-
-@pytest.fixture
-def line(command, url):
+def line(command, fresh):
     """Runs a line as a platform does: by a shell that becomes it."""
 
     async def start(text, **variables):
         path = f"{COMMANDS}:{os.environ['PATH']}"
-        settings = {"DATABASE_URL": url, "SECRETS__KEYS": KEYS, "CONTROL_TOKEN": TOKEN}
+        settings = {"DATABASE_URL": fresh.url, "SECRETS__KEYS": KEYS, "CONTROL_TOKEN": TOKEN}
         more = {"HOST": "::", "PATH": path, "OUTBOUND__ALLOWED_NETWORKS": "127.0.0.0/8"}
         return await command("/bin/sh", "-c", f"exec {text}", **settings | more | variables)
 
