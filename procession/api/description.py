@@ -16,7 +16,9 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from procession.api import refusals
 from procession.api.body import SHAPES
-from procession.api.examples import EXAMPLES
+from procession.api.bounds import BOUNDS
+from procession.api.examples import EXAMPLES, WORKFLOW_ID
+from procession.api.idempotency import OWN_RULE
 from procession.api.problems import MEDIA_TYPE, Problem
 from procession.api.routes import Need, need_of
 from procession.api.words import ABOUT, PARAMETERS, SECURITY, TAGS
@@ -25,7 +27,6 @@ Json = dict[str, Any]
 
 CALLERS: list[dict[str, list[str]]] = [{"key": []}, {"control": [], "tenant": []}, {"oidc": []}]
 BY_CONTROL = [CALLERS[0], {"control": list[str]()}, CALLERS[2]]  # above the tenants
-UNKEYED = {"run_workflow"}  # reads Idempotency-Key by a rule of its own
 
 STOCK = "Successful Response"
 KEY_OF_A_REPEAT = {
@@ -34,6 +35,29 @@ KEY_OF_A_REPEAT = {
     "required": False,
     "description": "Makes a repeat safe: the first answer is given again for 24 hours.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[ -~]+$"},
+}
+
+HEADERS = {
+    name: {"description": says, "schema": {"type": "string"}, "example": example}
+    for name, example, says in (
+        ("ETag", '"3"', "The version, as If-Match takes it."),
+        ("Location", f"/api/workflows/{WORKFLOW_ID}", "Where it is to be looked at."),
+        ("WWW-Authenticate", "Bearer", "What to send a credential as."),
+        ("Retry-After", "5", "How many seconds to wait."),
+    )
+}
+OF_STATUS = {"401": ("WWW-Authenticate",), "429": ("Retry-After",), "503": ("Retry-After",)}
+OF_ANSWERS = {
+    ("create_workflow", "201"): ("Location", "ETag"),
+    ("read_workflow", "200"): ("ETag",),
+    ("replace_workflow", "200"): ("ETag",),
+    ("save_entry", "200"): ("ETag",),
+    ("save_entry", "201"): ("ETag",),
+    ("perform_transition", "200"): ("ETag",),
+    ("read_entry", "200"): ("ETag",),
+    ("bulk_retry", "202"): ("Location",),
+    ("bulk_cancel", "202"): ("Location",),
+    ("bulk_abandon", "202"): ("Location",),
 }
 
 
@@ -46,6 +70,9 @@ def describe(app: FastAPI, routers: Sequence[APIRouter]) -> Json:
     for stock in ("HTTPValidationError", "ValidationError"):
         schemas.pop(stock, None)
     schemas.update(_bodies())
+    for name, properties in BOUNDS.items():
+        for one, bounds in properties.items():
+            schemas[name]["properties"][one] |= bounds
     for name, example in EXAMPLES.items():
         schemas[name]["examples"] = [example]
     document["components"] |= {"securitySchemes": SECURITY, "examples": _problems()}
@@ -92,7 +119,7 @@ def _guard(operation: Json, route: APIRoute, need: Need) -> None:
     if "requestBody" in operation:
         codes += refusals.WITH_A_BODY
     methods = route.methods or set[str]()
-    if "POST" in methods and route.name not in UNKEYED:
+    if "POST" in methods and route.name not in OWN_RULE:
         codes += refusals.KEYED
         _add(operation, KEY_OF_A_REPEAT)
     answers = operation["responses"]
@@ -102,6 +129,10 @@ def _guard(operation: Json, route: APIRoute, need: Need) -> None:
             answer["description"] = "What was asked for" if "GET" in methods else "It is done"
     for status, found in refusals.by_status(codes):
         answers[str(status)] = _refusal(found)
+    for status, answer in answers.items():
+        names = [*OF_STATUS.get(status, ()), *OF_ANSWERS.get((route.name, status), ())]
+        if names:
+            answer["headers"] = {name: HEADERS[name] for name in names}
 
 
 def _always(need: Need) -> list[str]:
