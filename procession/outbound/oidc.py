@@ -62,10 +62,10 @@ class Issuer:
         except jwt.PyJWTError:
             raise RefusedTokenError from None
         algorithm: object = header.get("alg")
-        if not isinstance(algorithm, str) or algorithm not in ALGORITHMS or "crit" in header:
+        if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
             raise RefusedTokenError  # and no key is asked for
         for key in await self._keys.named(header.get("kid")):
-            if algorithm in key.algorithms and (said := self._read(token, key)) is not None:
+            if (said := self._read(token, key)) is not None:
                 return said
         raise RefusedTokenError
 

@@ -158,7 +158,7 @@ def _public_key(said: object) -> PublicKey | None:
     if not isinstance(said, dict):
         return None
     jwk = cast("dict[str, object]", said)
-    if jwk.get("use", "sig") != "sig" or "d" in jwk:  # a private key is nobody's any more
+    if jwk.get("use", "sig") != "sig":
         return None
     kind = RSAAlgorithm if jwk.get("kty") == "RSA" else ECAlgorithm
     try:
@@ -170,7 +170,7 @@ def _public_key(said: object) -> PublicKey | None:
     elif isinstance(key, EllipticCurvePublicKey):
         algorithms = CURVES.get(key.curve.name, ())
     else:
-        return None
+        return None  # a private key that is told to all is nobody's any more
     key_id, only = jwk.get("kid"), jwk.get("alg")
     if only is not None:
         algorithms = tuple(one for one in algorithms if one == only)
