@@ -7,7 +7,6 @@ should not take a second.
 
 import argparse
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from pkgutil import resolve_name
@@ -15,7 +14,8 @@ from typing import NoReturn
 
 from typing_extensions import override
 
-from procession.engine.run import RunStatus
+from procession.app import remote_lines
+from procession.app.arguments import instant, status
 
 LONGEST_NAME = 200  # of a key
 LAST_PORT = 65535
@@ -59,6 +59,8 @@ def _parser() -> Parser:
     _export(command("export", "procession.app.export:main", "Write runs as lines of JSON."))
     command("sweep", "procession.app.commands:sweep", "Remove all that has been kept long enough.")
     _doctor(command("doctor", "procession.app.doctor:main", "Look the installation over."))
+    remote_lines.runs(commands.add_parser)
+    remote_lines.workflows(commands.add_parser)
     command("version", "procession.app.cli:say_version", "Print the release.")
     return top
 
@@ -83,7 +85,7 @@ def _key(key: argparse.ArgumentParser) -> None:
     create.add_argument("--name", required=True, type=_name, help="what it is for")
     create.add_argument("--role", default="Admin", help="what it may do (default: Admin)")
     create.add_argument(
-        "--expires-at", type=_instant, metavar="TIME", help="such as 2027-01-31T12:00, in UTC"
+        "--expires-at", type=instant, metavar="TIME", help="such as 2027-01-31T12:00, in UTC"
     )
 
 
@@ -93,13 +95,13 @@ def _export(export: argparse.ArgumentParser) -> None:
         "--status",
         action="append",
         default=[],
-        type=_status,
+        type=status,
         metavar="STATUS",
         help="only runs that stand so, such as Succeeded; may be given again for another",
     )
     export.add_argument(
         "--before",
-        type=_instant,
+        type=instant,
         metavar="TIME",
         help="only runs that ended before, such as 2027-01-31T12:00, in UTC",
     )
@@ -142,22 +144,6 @@ def _name(text: str) -> str:
     if not text.strip() or len(text) > LONGEST_NAME:
         raise argparse.ArgumentTypeError(f"takes 1 to {LONGEST_NAME} characters, not blank")
     return text
-
-
-def _status(text: str) -> RunStatus:
-    for one in RunStatus:
-        if text.lower() == one.lower():
-            return one
-    raise argparse.ArgumentTypeError(f"takes one of {', '.join(RunStatus)}, not {text}")
-
-
-def _instant(text: str) -> datetime:
-    try:
-        instant = datetime.fromisoformat(text)
-        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        rule = "takes a time such as 2027-01-31T12:00, or 2027-01-31T12:00+08:00"
-        raise argparse.ArgumentTypeError(f"{rule}, not {text}") from None
 
 
 def say_version(_: argparse.Namespace) -> None:

@@ -1,0 +1,95 @@
+"""The commands that call a Procession elsewhere: where it is, and how answers are shown.
+
+Tables for people, `--json` for programs. Whatever goes wrong is a line on standard error, and the
+status that `app.cli` promises.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
+
+import msgspec
+
+from procession.app.refusal import ArgumentError, RefusalError
+from procession.client import Client, ClientError
+from procession.client.shapes import Workflow
+
+URL, KEY, TENANT = "PROCESSION_URL", "PROCESSION_KEY", "PROCESSION_TENANT"
+HERE = "http://127.0.0.1:8000"
+LOCAL_KEY = Path(".procession/key")  # where `procession up` keeps one
+INTERRUPTED = 130
+
+
+@contextmanager
+def calling(given: argparse.Namespace) -> Generator[Client]:
+    """A client of the Procession that the command line or the environment names."""
+    url = given.url or os.environ.get(URL) or HERE
+    try:
+        with Client(url, _key(given, url), tenant=given.tenant or os.environ.get(TENANT)) as made:
+            yield made
+    except ClientError as error:
+        raise RefusalError(f"{error}") from None
+    except BrokenPipeError:  # whoever read has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+
+
+def _key(given: argparse.Namespace, url: str) -> str:
+    if key := given.key or os.environ.get(KEY):
+        return key
+    if url == HERE and LOCAL_KEY.is_file():
+        return LOCAL_KEY.read_text(encoding="utf-8").strip()
+    raise ArgumentError(
+        f"No key: give --key, or set {KEY}. `procession up` keeps one in {LOCAL_KEY}."
+    )
+
+
+def found(client: Client, named: str) -> Workflow:
+    """The workflow of this id, or of this name."""
+    try:
+        return client.workflows.get(str(UUID(named)))
+    except ValueError:
+        workflow = client.workflows.named(named)
+    if workflow is None:
+        raise RefusalError(f"There is no workflow {named}.")
+    return workflow
+
+
+def workflow_id(client: Client, named: str | None) -> str | None:
+    """The id of the workflow that a filter names, if it names one."""
+    return None if named is None else found(client, named).id
+
+
+def show(given: argparse.Namespace, value: object, lines: Iterable[str]) -> None:
+    """The value for a program, or the lines for a person."""
+    if given.json:
+        say(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    else:
+        for line in lines:
+            say(line)
+
+
+def say(text: str) -> None:
+    """A line on standard output, now."""
+    print(text, flush=True)  # noqa: T201  it is what was asked for
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Lines with their columns below one another; nothing but the heads where there are no rows."""
+    cells = [[str(cell) for cell in row] for row in (heads, *rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def at(moment: datetime | None) -> str:
+    """A time to the second, in UTC."""
+    return "-" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,146 @@
+"""`procession runs`: looked at, followed, and what a person does to one."""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from procession.app.remote import at, calling, say, show, table, workflow_id
+from procession.app.start import refusing
+from procession.client import Client
+from procession.client.shapes import Run, RunAction
+
+EVERY = 1.0  # seconds between two looks
+HEADS = ("ID", "STATUS", "WORKFLOW", "ENTRY", "TRIGGER", "CREATED")
+
+
+@refusing()
+def list_runs(given: argparse.Namespace) -> None:
+    """The newest runs."""
+    with calling(given) as client:
+        page = client.runs.page(
+            given.page,
+            given.page_size,
+            status=given.status,
+            workflow_id=workflow_id(client, given.workflow),
+            entry_id=given.entry,
+            content_type=given.content_type,
+        )
+        show(given, page, [*table(HEADS, map(_row, page.items)), "", _counted(page.total_items)])
+
+
+def _row(run: Run) -> tuple[str, ...]:
+    entry = f"{run.content_type}/{run.entry_id}"
+    return run.id, run.status, run.workflow_name, entry, run.trigger, at(run.created_at)
+
+
+def _counted(total: int) -> str:
+    return f"{total} run{'' if total == 1 else 's'}"
+
+
+@refusing()
+def show_run(given: argparse.Namespace) -> None:
+    """One run, each action with its attempts."""
+    with calling(given) as client:
+        run = client.runs.get(given.run)
+        show(given, run, _told(run))
+
+
+def _told(run: Run) -> Iterator[str]:
+    yield f"{run.workflow_name} (version {run.workflow_version}): {run.status}"
+    yield f"  run       {run.id}"
+    yield f"  entry     {run.content_type}/{run.entry_id}, {run.trigger}"
+    yield f"  created   {at(run.created_at)}"
+    if run.completed_at:
+        yield f"  completed {at(run.completed_at)}"
+    if run.compensation:
+        yield f"  undone    {run.compensation}"
+    if run.waiting:
+        until = f" until {at(run.waiting.until)}" if run.waiting.until else ""
+        yield f"  waits     {run.waiting.reason}{until}"
+    for action in run.actions:
+        yield ""
+        yield from _action(action)
+
+
+def _action(action: RunAction) -> Iterator[str]:
+    halted = "" if action.halted_by is None else f", halted by {action.halted_by}"
+    undone = f", undo {action.compensation}" if action.compensation else ""
+    yield f"  {action.ordinal} {action.type}: {action.status}{halted}{undone}"
+    for one in action.history:
+        status = f" {one.response_status}" if one.response_status else ""
+        error = f" {one.error}" if one.error else ""
+        yield f"      attempt {one.attempt}  {at(one.finished_at)}  {one.outcome}{status}{error}"
+
+
+def _command(does: Callable[[Client, str], Run]) -> Callable[[argparse.Namespace], None]:
+    @refusing()
+    def done(given: argparse.Namespace) -> None:
+        with calling(given) as client:
+            run = does(client, given.run)
+            show(given, run, _told(run))
+
+    return done
+
+
+cancel = _command(lambda client, run: client.runs.cancel(run))
+abandon = _command(lambda client, run: client.runs.abandon(run))
+force_end = _command(lambda client, run: client.runs.force_end(run))
+
+
+@refusing()
+def retry(given: argparse.Namespace) -> None:
+    """Put an action back to due: the one that is named, or the first that has failed."""
+    with calling(given) as client:
+        ordinal = given.action
+        if ordinal is None:
+            ordinal = _failed(client.runs.get(given.run))
+        run = client.runs.retry(given.run, ordinal)
+        show(given, run, _told(run))
+
+
+def _failed(run: Run) -> int:
+    failed = (one.ordinal for one in run.actions if one.status in {"Failed", "Unknown"})
+    return next(failed, 0)  # of one that has none, the refusal says what is so
+
+
+@refusing()
+def watch(given: argparse.Namespace) -> None:
+    """Follow one run to its end, or all of them for as long as nobody interrupts."""
+    with calling(given) as client:
+        if given.run is None:
+            _watch_all(client)
+        elif _watch_one(client, given.run) != "Succeeded":
+            raise SystemExit(1)
+
+
+def _watch_one(client: Client, run_id: str) -> str:
+    told = ""
+    while True:
+        run = client.runs.get(run_id)
+        if (line := _line(run)) != told:
+            say(told := line)
+        if run.completed_at is not None:
+            return run.status
+        time.sleep(EVERY)
+
+
+def _watch_all(client: Client) -> None:
+    since: str | datetime = datetime.now(UTC)
+    told = dict[str, str]()
+    while True:
+        for page in client.runs.changed(since):
+            for run in page.items:  # one may come twice
+                if told.get(run.id) != (line := _line(run)):
+                    say(line)
+                told[run.id] = line
+                if run.completed_at is not None and len(told) > page.page_size * 10:
+                    told.clear()
+            since = page.cursor or since
+        time.sleep(EVERY)
+
+
+def _line(run: Run) -> str:
+    actions = " ".join(f"{one.ordinal}:{one.status}" for one in run.actions)
+    entry = f"{run.content_type}/{run.entry_id}"
+    return f"{at(run.updated_at)}  {run.id}  {run.status}  {run.workflow_name}  {entry}  {actions}"

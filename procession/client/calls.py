@@ -1,0 +1,116 @@
+"""One call: sent, and its answer read as what it is to be."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from httpx2 import Client as Http
+from httpx2 import HTTPError, InvalidURL, Response
+
+from procession.client.errors import ClientError, RefusedError, UnreachableError
+
+Shape = TypeVar("Shape")
+Json = Mapping[str, object]
+
+
+class Calls:
+    """The connection that every part of the client calls through."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    @classmethod
+    def to(cls, url: str, key: str, tenant: str | None, timeout: float) -> Self:
+        """By a key, or by the control token with the tenant that it is meant for."""
+        headers = {"Authorization": f"Bearer {key}"}
+        if tenant is not None:
+            headers["X-Tenant"] = tenant
+        try:
+            return cls(Http(base_url=url, headers=headers, timeout=timeout))
+        except (InvalidURL, UnicodeEncodeError, ValueError):
+            raise ClientError("The address or the key is not one that can be used") from None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def get(self, shape: type[Shape], path: str, **query: object) -> Shape:
+        """Ask for something."""
+        given = {_camel(name): _text(one) for name, one in query.items() if one is not None}
+        return _read(shape, self._sent("GET", path, params=given))
+
+    def send(
+        self,
+        shape: type[Shape],
+        method: str,
+        path: str,
+        body: Json | None = None,
+        headers: Mapping[str, str | None] | None = None,
+    ) -> Shape:
+        """Have something done. A body is sent where there is one."""
+        content = None if body is None else msgspec.json.encode(body)
+        given = {name: one for name, one in (headers or {}).items() if one is not None}
+        if content is not None:
+            given["Content-Type"] = "application/json"
+        return _read(shape, self._sent(method, path, content=content, headers=given))
+
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        try:
+            answer = self._http.request(
+                method, path, params=params, content=content, headers=headers
+            )
+        except (HTTPError, InvalidURL) as error:
+            where = self._http.base_url
+            raise UnreachableError(f"{where} does not answer ({type(error).__name__})") from error
+        if not answer.is_success:
+            raise _refusal(answer)
+        return answer
+
+
+def path(*parts: str) -> str:
+    """The path of a thing, whatever its names are made of."""
+    return "/api/" + "/".join(quote(one, safe="") for one in parts)
+
+
+def _read(shape: type[Shape], answer: Response) -> Shape:
+    if shape is type(None):
+        return shape()
+    try:
+        return msgspec.json.decode(answer.content, type=shape)
+    except msgspec.MsgspecError:
+        raise UnreachableError(_stranger(answer)) from None
+
+
+def _refusal(answer: Response) -> ClientError:
+    try:
+        problem = msgspec.json.decode(answer.content, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return UnreachableError(_stranger(answer))
+    return RefusedError(answer.status_code, problem)
+
+
+def _stranger(answer: Response) -> str:
+    return f"{answer.url.host} answers {answer.status_code}, not as Procession does"
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(one.title() for one in others)
+
+
+def _text(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def wire(**values: object) -> dict[str, object]:
+    """The values that are given, by the names they are sent under."""
+    return {_camel(name): one for name, one in values.items() if one is not None}
