@@ -9,7 +9,8 @@ from fix_api import RING, declare
 from procession.api import keys
 from procession.api.app import create_app
 from procession.api.services import Services
-from procession.engine.errors import DatabaseUnavailableError
+from procession.engine.access import Actor, ActorKind
+from procession.engine.errors import ConflictError, DatabaseUnavailableError
 from procession.queue import idempotency as kept
 from procession.queue import keys as stored_keys
 from procession.queue.pool import make_pool
@@ -221,6 +222,25 @@ async def test_who_comes_back_from_the_dead_keeps_nothing(admin, conn, slowly):
     assert (await first).status_code == (await second).status_code == 201
     again = await admin.post("/api/keys", json=KEY | {"name": "Second"}, headers=keyed())
     assert again.content == (await second).content
+
+
+async def test_only_who_holds_the_key_may_keep_or_free_it(conn):
+    actor = Actor(kind=ActorKind.API_KEY, id="a", name="a")
+    dead, alive = [kept.asked("default", actor, "POST /x", "k", b"{}") for _ in range(2)]
+    first, second = kept.Answer(200, [], "first"), kept.Answer(201, [], "second")
+    assert await kept.hold(conn, dead, RING) is None
+    await conn.execute("update idempotency set since = since - interval '10 minutes'")
+    assert await kept.hold(conn, alive, RING) is None
+
+    await kept.keep(conn, dead, RING, first)
+    await kept.free(conn, dead)
+    with pytest.raises(ConflictError):
+        await kept.hold(conn, dead, RING)
+    await kept.keep(conn, alive, RING, second)
+    await kept.keep(conn, dead, RING, first)
+    await kept.free(conn, alive)
+
+    assert await kept.hold(conn, dead, RING) == second
 
 
 async def test_an_answer_is_kept_for_a_day(admin, conn):

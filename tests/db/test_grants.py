@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from fix_api import add_tenant
 
-from procession.engine.access import BUILT_IN
-from procession.queue.grants import grant
+from procession.engine.access import BUILT_IN, GRANTS
+from procession.queue.grants import GRANT, grant
 
 RULE = "run-workflows-1"
 
@@ -64,6 +64,16 @@ async def test_what_is_taken_away_later_stays_away(conn):
     assert [after[one] for one in ("default Maker", "acme Maker", "default Later")] == [
         ["manage_workflows"]
     ] * 3
+
+
+async def test_who_looked_before_it_was_done_does_not_do_it_again(conn):
+    (rule,) = GRANTS
+    values = {"rule": rule.name, "gives": rule.gives, "holds": rule.holds, "built_in": []}
+    await grant(conn)
+    await conn.execute("update role set capabilities = '{manage_workflows}' where name = 'Maker'")
+
+    assert await (await conn.execute(GRANT, values)).fetchall() == []
+    assert (await held(conn))["acme Maker"] == ["manage_workflows"]
 
 
 async def test_processes_that_start_at_once_give_it_once(conn, pool):
