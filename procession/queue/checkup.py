@@ -12,6 +12,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier
 
+from procession.queue.mend import NAME
 from procession.queue.pool import Connection, Database
 
 PATIENCE = 2.0  # seconds for a notification: one that comes takes some milliseconds
@@ -147,23 +148,30 @@ async def work(conn: Connection) -> Work:
     return found
 
 
-# As `mend` would find them: a run that is due has one job that waits, or is told of nobody.
+# As `mend` would find them: a run that is due has one job that waits, a job a run that calls for
+# it. Each is looked for along an index, since a table that has just been filled is planned badly.
 JOBS = """
     select
         (select count(*) from run
-         where due_at is not null and not exists (
-             select from procrastinate_jobs as job
-             where job.queueing_lock = 'run:' || run.id and job.status = 'todo')) as missing,
-        (select count(*) from procrastinate_jobs as job
-         where (job.task_name = 'attempt' or starts_with(job.lock, 'run:')
-                or starts_with(job.queueing_lock, 'run:'))
-           and job.status in ('todo', 'doing') and not exists (
-             select from run
-             where run.tenant = job.queue_name
-               and 'run:' || run.id = case job.status when 'todo' then job.queueing_lock
-                                                      else job.lock end
-               and case job.status when 'todo' then run.due_at is not null
-                                   else run.lease_token is not null end)) as needless
+         where due_at is not null
+           and (select job.id from procrastinate_jobs as job
+                where job.queueing_lock = 'run:' || run.id and job.status = 'todo') is null)
+          as missing,
+        (select count(*) from (
+            select queue_name, status,
+                   case status when 'todo' then queueing_lock else lock end as known_by
+            from procrastinate_jobs
+            where status in ('todo', 'doing')
+              and (task_name = 'attempt' or starts_with(lock, 'run:')
+                   or starts_with(queueing_lock, 'run:'))
+         ) as job
+         where not coalesce((
+            select case job.status when 'todo' then run.due_at is not null
+                                   else run.lease_token is not null end
+            from run
+            where run.tenant = job.queue_name
+              and run.id = case when job.known_by ~ %(name)s
+                                then substr(job.known_by, 5)::uuid end), false)) as needless
 """
 
 
@@ -177,7 +185,7 @@ class Jobs:
 
 async def jobs(conn: Connection) -> Jobs:
     async with conn.cursor(row_factory=class_row(Jobs)) as cursor:
-        found = await (await cursor.execute(JOBS)).fetchone()
+        found = await (await cursor.execute(JOBS, {"name": NAME})).fetchone()
     assert found is not None  # a select without a table
     return found
 
