@@ -9,6 +9,7 @@ pytest_plugins = [
     "fix_races",
     "fix_receiver",
     "fix_relay",
+    "fix_remote",
     "fix_requests",
     "fix_runs",
     "fix_traces",

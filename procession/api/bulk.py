@@ -4,7 +4,7 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Response, status
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from procession.api.body import Document, read, takes
 from procession.api.deps import Call, Calling, Database, Part, Tenant
@@ -33,12 +33,21 @@ BULK = "/workflow-runs/bulk"
 BulkId = Annotated[UUID, Path(alias="id")]
 
 
+def _named(value: object) -> object:
+    """A status by its name, exactly."""
+    for one in RunStatus:
+        if value == one.value:
+            return one
+    raise ValueError(f"must be one of {', '.join(RunStatus)}")
+
+
+Named = Annotated[RunStatus, BeforeValidator(_named)]
+
+
 class BulkFilter(Received):
     """Which runs. Without a status, those that the verb is for."""
 
-    status: Annotated[list[RunStatus], Field(min_length=1, max_length=6, strict=False)] | None = (
-        None
-    )
+    status: Annotated[list[Named], Field(min_length=1, max_length=6)] | None = None
     workflow_id: Annotated[UUID, Field(strict=False)] | None = None
     entry_id: EntryIdText | None = None
     content_type: NameText | None = None

@@ -33,6 +33,14 @@ async def test_a_dry_run_counts_and_does_nothing(admin, conn, flow):
     assert await bulk_turn.turn(conn) is None
 
 
+async def test_a_status_that_is_named_is_gone_by(admin, flow):
+    chosen = flow["filter"] | {"status": ["Pending", "Failed"]}
+
+    answer = await admin.post(f"{BULK}/cancel", json={"filter": chosen, "dryRun": True})
+
+    assert answer.json() == {"matched": 3}
+
+
 async def test_what_is_asked_for_is_looked_at_until_it_is_done(admin, conn, flow):
     asked = await admin.post(f"{BULK}/retry", json=flow | {"unknown": True})
     await bulk_turn.turn(conn)

@@ -1,0 +1,215 @@
+"""The client of users, against a real server."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+from fix_api import CONTROL, add_tenant
+from fix_remote import FLOW
+from fix_runs import EPOCH, add_run, add_workflow
+
+from procession.client import Client, ClientError, Outcome, RefusedError, UnreachableError
+from procession.engine.run import Action, Status
+from procession.queue import bulk_turn
+
+FAILED = Action(status=Status.FAILED, attempts=1, failures=1, retryable=False)
+
+
+async def test_an_entry_is_saved_moved_read_and_taken_away(remote):
+    def told(client):
+        entries = client.entries
+        saved = entries.save("Article", "a-1", {"Title": "One"}, only_new=True)
+        again = entries.save("Article", "a-1", {"Title": "Two"}, version=saved.version)
+        moved = entries.move("Article", "a-1", "Submit")
+        read = entries.get("Article", "a-1")
+        every = [one.id for one in entries.all("Article", status="Review")]
+        gone = entries.delete("Article", "a-1", version=moved.version)
+        return saved, again, moved, read, every, gone
+
+    saved, again, moved, read, every, gone = await remote.do(told)
+
+    assert (saved.events, again.events, moved.events) == (
+        ["Created"],
+        ["Updated"],
+        ["transition:Submit"],
+    )
+    assert (read.status, read.data, read.version) == ("Review", {"Title": "Two"}, 3)
+    assert read.created_by.kind == "ApiKey"
+    assert every == ["a-1"]
+    assert gone.events == ["Deleted"]
+
+
+async def test_a_workflow_is_made_started_switched_and_deleted(remote):
+    def told(client):
+        flows = client.workflows
+        made = flows.create(FLOW, idempotency_key="k-1")
+        same = flows.create(FLOW, idempotency_key="k-1")
+        client.entries.save("Article", "a-1", {"Title": "One"})
+        started = [flows.run(made.id, "a-1", idempotency_key="k") for _ in range(2)]
+        off, on = flows.disable(made.id), flows.enable(made.id)
+        every = [one.name for one in flows.all()]
+        flows.delete(made.id)
+        return made, same, started, off, on, every, flows.named("Announce")
+
+    made, same, started, off, on, every, left = await remote.do(told)
+
+    assert made.id == same.id
+    assert [one.repeated for one in started] == [False, True]
+    assert started[0].run_id == started[1].run_id
+    assert (off.enabled, on.enabled, every, left) == (False, True, ["Announce"], None)
+
+
+async def test_an_apply_creates_then_changes_nothing_then_updates(remote):
+    def told(client):
+        flows = client.workflows
+        outcomes = [flows.apply(FLOW).outcome, flows.apply(FLOW).outcome]
+        flows.disable(flows.named("Announce").id)
+        kept = flows.apply(FLOW)
+        changed = flows.apply(FLOW | {"conditions": {"Language": "en"}, "nonsense": 1})
+        return [*outcomes, kept.outcome, changed.outcome], kept.workflow, changed.workflow
+
+    outcomes, kept, changed = await remote.do(told)
+
+    assert outcomes == ["created", "unchanged", "unchanged", "updated"]
+    assert not kept.enabled  # whoever switched it off meant it
+    assert (changed.version, changed.enabled) == (2, False)
+    assert [one.field for one in changed.warnings] == ["nonsense"]
+
+
+async def test_a_name_of_several_is_not_guessed(remote):
+    def told(client):
+        twins = [client.workflows.create(FLOW).id for _ in range(2)]
+        with pytest.raises(ClientError, match="2 workflows are named Announce"):
+            client.workflows.apply(FLOW)
+        return client.workflows.apply(FLOW | {"id": twins[1]}), twins
+
+    applied, twins = await remote.do(told)
+
+    assert (applied.outcome, applied.workflow.id) == (Outcome.UNCHANGED, twins[1])
+
+
+async def test_a_run_is_found_shown_and_commanded(remote, conn):
+    flow = await add_workflow(conn)
+    one = str(await add_run(conn, flow, FAILED, Action(status=Status.SKIPPED, halted_by=0)))
+    two = str(await add_run(conn, flow, Action(status=Status.SUCCEEDED, attempts=1), FAILED))
+
+    def told(client):
+        runs = client.runs
+        page = runs.page(status="failed", workflow_id=str(flow))
+        return page, runs.retry(one, 0), runs.cancel(one), runs.abandon(two), runs.get(two)
+
+    page, retried, cancelled, abandoned, read = await remote.do(told)
+
+    assert [run.id for run in page.items] == [one]
+    assert page.status_counts["PartiallyFailed"] == 1
+    assert (retried.status, cancelled.status) == ("Pending", "Cancelled")
+    assert abandoned == read
+    assert read.abandoned_at is not None
+    with pytest.raises(RefusedError) as refused:
+        await remote.do(lambda client: client.runs.force_end(two))
+    assert (refused.value.status, refused.value.code) == (409, "run-finished")
+
+
+async def test_changes_are_followed_to_the_last_and_on_from_there(remote, conn):
+    flow = await add_workflow(conn)
+    ids = {str(await add_run(conn, flow, updated_at=EPOCH)) for _ in range(7)}
+
+    def told(client):
+        pages = list(client.runs.changed(datetime(2020, 1, 1, tzinfo=UTC), page_size=2))
+        return pages, list(client.runs.changed(pages[-1].cursor))
+
+    pages, later = await remote.do(told)
+
+    assert {run.id for page in pages for run in page.items} == ids
+    assert [len(page.items) for page in pages] == [2, 2, 2, 1]
+    assert [len(page.items) for page in later] == [0]
+
+
+async def test_a_verb_for_many_is_counted_asked_for_and_followed(remote, conn):
+    flow = await add_workflow(conn)
+    for _ in range(3):
+        await add_run(conn, flow, FAILED, FAILED)
+
+    asked = await remote.do(
+        lambda client: (
+            client.runs.bulk.count("retry", workflow_id=str(flow)),
+            client.runs.bulk.ask("retry", workflow_id=str(flow), created_from=EPOCH),
+            client.runs.bulk.ask("abandon", status=["Failed"]),
+        )
+    )
+    await bulk_turn.turn(conn)
+    ended = await remote.do(lambda client: list(client.runs.bulk.follow(asked[1].id))[-1])
+    stopped = await remote.do(lambda client: client.runs.bulk.stop(asked[2].id))
+    listed = await remote.do(lambda client: client.runs.bulk.page())
+
+    assert asked[0] == asked[1].matched == 3
+    assert (ended.status, ended.changed) == ("Done", 3)
+    assert [one.id for one in listed.items] == [stopped.id, ended.id]
+    assert stopped.status == "Stopped"
+
+
+async def test_a_refusal_says_its_code_and_every_fault(remote):
+    with pytest.raises(RefusedError) as refused:
+        await remote.do(lambda client: client.workflows.create({"name": ""}))
+
+    assert (refused.value.status, refused.value.code) == (400, "validation-failed")
+    assert ("name", "must be 1 to 200 characters, not blank") in refused.value.faults
+    assert "  name: must be 1 to 200 characters, not blank" in str(refused.value).splitlines()
+    assert refused.value.trace_id
+
+
+@pytest.mark.parametrize("key", ["prc_wrong", "not\nakey", "клю\u0447"])
+async def test_a_key_that_is_none_is_refused(remote, key):
+    def told():
+        with remote.client(key=key) as client:
+            client.runs.page()
+
+    with pytest.raises(ClientError) as refused:
+        await asyncio.to_thread(told)
+
+    assert key not in str(refused.value)
+
+
+async def test_an_id_that_is_a_path_leads_nowhere_else(remote):
+    with pytest.raises(RefusedError) as refused:
+        await remote.do(lambda client: client.runs.get("../keys?x=1#y"))
+
+    assert refused.value.status in {400, 404}
+
+
+def test_silence_is_told_apart_from_a_refusal():
+    with (
+        Client("http://127.0.0.1:9", "prc_x", timeout=2) as nobody,
+        pytest.raises(UnreachableError, match="does not answer"),
+    ):
+        nobody.runs.page()
+
+
+async def test_a_stranger_that_answers_with_a_page_is_told_as_one():
+    server = await asyncio.start_server(_page, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    def told():
+        with Client(f"http://127.0.0.1:{port}", "prc_x") as client:
+            client.runs.page()
+
+    async with server:
+        with pytest.raises(UnreachableError, match="not as Procession does"):
+            await asyncio.to_thread(told)
+
+
+async def _page(reader, writer):
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>")
+    await writer.drain()
+    writer.close()
+
+
+async def test_the_control_token_names_its_tenant(remote, conn):
+    await add_tenant(conn, "globex")
+
+    def told():
+        with remote.client(key=CONTROL, tenant="globex") as client:
+            return client.runs.page()
+
+    assert (await asyncio.to_thread(told)).total_items == 0

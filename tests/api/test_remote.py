@@ -1,0 +1,183 @@
+"""The commands that call a Procession elsewhere, as they are typed."""
+
+import json
+
+import pytest
+from fix_remote import FLOW
+from fix_runs import add_run, add_workflow
+
+from procession.engine.run import Action, Status
+
+FAILED = Action(status=Status.FAILED, attempts=1, failures=1, retryable=False)
+BEHIND = Action(status=Status.SKIPPED, halted_by=0)
+NOWHERE = {"PROCESSION_URL": "http://127.0.0.1:9"}
+
+
+@pytest.fixture
+async def run_id(conn):
+    """A run that has failed."""
+    return await add_run(conn, await add_workflow(conn), FAILED, BEHIND)
+
+
+@pytest.fixture
+def file(tmp_path):
+    made = tmp_path / "announce.json"
+    made.write_text(json.dumps(FLOW))
+    return made
+
+
+async def test_runs_are_listed_as_a_table_and_as_json(remote, run_id):
+    out, err, status = await remote.type("runs", "list", "--status", "failed")
+    listed, _, _ = await remote.type("runs", "list", "--json")
+
+    heads, line, empty, total = out.splitlines()
+    assert (err, status) == ("", 0)
+    assert heads.split() == ["ID", "STATUS", "WORKFLOW", "ENTRY", "TRIGGER", "CREATED"]
+    assert line.startswith(f"{run_id}  Failed  Announce article  Article/a-17  Published  2020-")
+    assert (empty, total) == ("", "1 run")
+    assert [one["id"] for one in json.loads(listed)["items"]] == [str(run_id)]
+
+
+async def test_nothing_to_list_is_said(remote):
+    out, _, status = await remote.type("runs", "list", "--entry", "none")
+
+    assert status == 0
+    assert out.splitlines()[-1] == "0 runs"
+
+
+async def test_a_run_is_shown_retried_and_cancelled(remote, run_id):
+    shown, _, _ = await remote.type("runs", "show", run_id)
+    retried, _, _ = await remote.type("runs", "retry", run_id)
+    cancelled, _, status = await remote.type("runs", "cancel", run_id, "--json")
+
+    assert shown.splitlines()[0] == "Announce article (version 1): Failed"
+    assert "  1 Webhook: Skipped, halted by 0" in shown.splitlines()
+    assert retried.splitlines()[0] == "Announce article (version 1): Pending"
+    assert (json.loads(cancelled)["status"], status) == ("Cancelled", 0)
+
+
+async def test_a_watched_run_ends_the_command_by_how_it_ended(remote, conn, run_id):
+    good = await add_run(conn, await add_workflow(conn), *[Action(status=Status.SUCCEEDED)] * 2)
+
+    out, _, failed = await remote.type("runs", "watch", run_id)
+    _, _, succeeded = await remote.type("runs", "watch", good)
+
+    assert (failed, succeeded) == (1, 0)
+    assert "Failed  Announce article  Article/a-17  0:Failed 1:Skipped" in out
+
+
+async def test_a_file_is_applied_and_applied_again(remote, file):
+    first, _, _ = await remote.type("workflows", "apply", file)
+    again, _, _ = await remote.type("workflows", "apply", file)
+    file.write_text(json.dumps(FLOW | {"triggerEvents": ["Created"], "colour": "red"}))
+    changed, warned, status = await remote.type("workflows", "apply", file)
+
+    assert first == "Announce: created, version 1\n"
+    assert again == "Announce: unchanged, version 1\n"
+    assert (changed, status) == ("Announce: updated, version 2\n", 0)
+    assert warned.startswith("warning: colour: ")
+
+
+async def test_a_workflow_is_named_to_show_switch_start_and_delete_it(remote, file):
+    await remote.type("workflows", "apply", file)
+    await remote.do(lambda client: client.entries.save("Article", "a-1", {"Title": "One"}))
+
+    listed, _, _ = await remote.type("workflows", "list")
+    shown, _, _ = await remote.type("workflows", "show", "Announce")
+    off, _, _ = await remote.type("workflows", "disable", "Announce")
+    refused, why, status = await remote.type("workflows", "run", "Announce", "a-1")
+    on, _, _ = await remote.type("workflows", "enable", "Announce")
+    started, _, _ = await remote.type("workflows", "run", "Announce", "a-1")
+    gone, _, _ = await remote.type("workflows", "delete", "Announce")
+
+    assert "Announce  1        yes      Article: Published" in listed
+    assert shown.splitlines()[0] == "Announce: version 1, enabled"
+    assert (off, on, gone) == ("Announce: disabled\n", "Announce: enabled\n", "Announce: deleted\n")
+    assert (refused, status) == ("", 1)
+    assert "(409 workflow-disabled)" in why
+    assert len(started.strip()) == 36
+
+
+async def test_what_json_shows_may_be_applied(remote, file, tmp_path):
+    await remote.type("workflows", "apply", file)
+    shown, _, _ = await remote.type("workflows", "show", "Announce", "--json")
+    copy = tmp_path / "copy.json"
+    copy.write_text(shown)
+
+    out, err, _ = await remote.type("workflows", "apply", copy)
+
+    assert (out, err) == ("Announce: unchanged, version 1\n", "")
+
+
+async def test_many_runs_are_counted_and_nothing_is_done_without_a_yes(remote, run_id):
+    line = ("runs", "bulk", "retry", "--workflow", "Announce article")
+    del run_id
+    counted, _, _ = await remote.type("runs", "bulk", "retry", "--entry", "a-17", "--dry-run")
+    _, why, status = await remote.type("runs", "bulk", "retry", "--entry", "a-17")
+
+    assert counted == "1 runs to retry\n"
+    assert (why, status) == ("procession: 1 runs to retry: say --yes to do it\n", 2)
+    assert (await remote.type(*line, "--dry-run"))[0] == "1 runs to retry\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "variables", "says", "ends"),
+    [
+        (["runs", "list"], NOWHERE, "http://127.0.0.1:9 does not answer (ConnectError)", 1),
+        (["runs", "list"], {"PROCESSION_KEY": "prc_x"}, "(401 unauthenticated)", 1),
+        (["runs", "list"], {"PROCESSION_URL": "nonsense"}, "", 1),
+        (["runs", "list", "--tenant", "globex"], {}, "(403 tenant-mismatch)", 1),
+        (["runs", "show", "5f0c1d2e-8a4b-4c6d-9e0f-112233445566"], {}, "(404 run-not-found)", 1),
+        (["runs", "show", "x"], {}, "  id: must be a UUID", 1),
+        (["workflows", "show", "Nobody"], {}, "There is no workflow Nobody.", 1),
+        (["workflows", "apply", "/nowhere.json"], {}, "/nowhere.json cannot be read: No such", 2),
+        (["runs", "bulk", "cancel"], {}, "Say which runs: --workflow", 2),
+        (["runs", "list", "--page", "0"], {}, "argument --page: takes an integer from 1", 2),
+        (["runs", "list", "--page-size", "101"], {}, "takes an integer from 1 to 100, not 101", 2),
+        (["runs", "list", "--status", "99"], {}, "argument --status: takes one of Pending", 2),
+    ],
+    ids=lambda one: " ".join(one)[:40] if isinstance(one, list) else "",
+)
+async def test_what_goes_wrong_is_a_line_and_a_status(remote, line, variables, says, ends):
+    out, err, status = await remote.type(*line, **variables)
+
+    assert (out, status) == ("", ends)
+    assert says in err
+    assert err.startswith("procession")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"{", "is not JSON: "),
+        (b"[]", "holds no workflow: an object is wanted"),
+        (b"\xff", "is not UTF-8"),
+    ],
+)
+async def test_a_file_that_is_none_is_told(remote, file, text, says):
+    file.write_bytes(text)
+
+    _, err, status = await remote.type("workflows", "apply", file)
+
+    assert status == 2
+    assert err.startswith(f"procession: {file} {says}")
+
+
+async def test_a_workflow_with_faults_is_told_with_each_of_them(remote, file):
+    file.write_text(json.dumps(FLOW | {"triggerEvents": ["Exploded"], "actions": []}))
+
+    _, err, status = await remote.type("workflows", "apply", file)
+
+    first, *faults = err.splitlines()
+    assert (first, status) == ("procession: The request is not valid (400 validation-failed).", 1)
+    assert [one.split(":")[0].strip() for one in faults] == ["actions", "triggerEvents[0]"]
+
+
+async def test_without_a_key_the_command_says_where_one_is(remote, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    _, err, status = await remote.type("runs", "list", PROCESSION_KEY="")
+
+    assert status == 2
+    assert err.startswith("procession: No key: give --key, or set PROCESSION_KEY.")
