@@ -1,10 +1,12 @@
 """The client of users, against a real server."""
 
 import asyncio
+import re
 from datetime import UTC, datetime
 
 import pytest
 from fix_api import CONTROL, add_tenant
+from fix_pages import Page
 from fix_remote import FLOW
 from fix_runs import EPOCH, add_run, add_workflow
 
@@ -123,6 +125,22 @@ async def test_changes_are_followed_to_the_last_and_on_from_there(remote, conn):
     assert {run.id for page in pages for run in page.items} == ids
     assert [len(page.items) for page in pages] == [2, 2, 2, 1]
     assert [len(page.items) for page in later] == [0]
+
+
+async def test_the_copy_of_the_page_on_the_client_is_kept_fresh(remote, conn):
+    (_, code) = re.findall(r"```python\n(.*?)```", Page("client.md").text, re.DOTALL)
+    made, copy = {}, {}
+    exec(code, made)
+    flow = await add_workflow(conn)
+    ids = {str(await add_run(conn, flow, FAILED, FAILED, updated_at=EPOCH)) for _ in range(3)}
+
+    since = await remote.do(lambda client: made["refresh"](client, copy, "2020-01-01T00:00:00Z"))
+    first = copy.keys() == ids
+    await remote.do(lambda client: client.runs.retry(min(ids), 0))
+    await remote.do(lambda client: made["refresh"](client, copy, since))
+
+    assert first
+    assert [copy[one].status for one in sorted(ids)] == ["Running", "Failed", "Failed"]
 
 
 async def test_a_verb_for_many_is_counted_asked_for_and_followed(remote, conn):

@@ -89,7 +89,23 @@ async def test_the_plain_command_refuses_too_many_slots_with_status_two(command,
 
 
 @pytest.mark.parametrize(
-    "line", [(), ("up",), ("api",), ("worker",), ("migrate",), ("key", "create"), ("version",)]
+    "line",
+    [
+        (),
+        ("up",),
+        ("api",),
+        ("worker",),
+        ("migrate",),
+        ("key", "create"),
+        ("version",),
+        ("runs",),
+        *(("runs", one) for one in ("list", "show", "watch", "retry", "cancel", "abandon")),
+        ("runs", "force-end"),
+        *(("runs", "bulk", one) for one in ("retry", "cancel", "abandon", "list", "stop")),
+        ("workflows",),
+        *(("workflows", one) for one in ("list", "show", "apply", "enable", "disable")),
+        *(("workflows", one) for one in ("delete", "run")),
+    ],
 )
 async def test_each_command_explains_itself(command, line):
     process = await command("procession", *line, "--help")

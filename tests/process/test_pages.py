@@ -69,3 +69,36 @@ async def test_the_address_of_the_local_postgres_is_the_one_of_the_page(
 
     assert said[0].startswith("prc_")
     assert said[-1] == "(0 rows)"
+
+
+async def test_every_command_of_the_page_on_the_command_line_shows_what_it_says(
+    command, home, port, tmp_path
+):
+    page = Page("cli.md")
+    up = await command("procession", "up", "--data", home, "--port", port)
+    await up.until("is up. Ctrl-C stops it.")
+    elsewhere = f"export PROCESSION_URL=http://127.0.0.1:{port} PROCESSION_KEY=$(cat {home}/key)"
+
+    shown = await page.typed(elsewhere, tmp_path, {".venv/bin/": f"{COMMANDS}/"})
+
+    assert shown == page.shows
+
+
+async def test_the_script_of_the_page_on_the_client_says_what_it_says(
+    command, home, port, tmp_path
+):
+    page = Page("client.md")
+    ((script, shows),) = re.findall(
+        r"```python\n(.*?)```\n\n```text\n(.*?)```", page.text, re.DOTALL
+    )
+    script = script.replace(":8000", f":{port}").replace(".procession", str(home))
+    (tmp_path / "article.py").write_text(script)
+    up = await command("procession", "up", "--data", home, "--port", port)
+    await up.until("is up. Ctrl-C stops it.")
+
+    typed = await asyncio.create_subprocess_exec(
+        *(sys.executable, "article.py"), cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await typed.communicate()
+
+    assert said.decode() == shows
