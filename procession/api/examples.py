@@ -35,7 +35,7 @@ ENTRY: dict[str, Any] = {
     "createdBy": WHO,
     "updatedBy": WHO,
 }
-ATTEMPT = {
+ATTEMPT: dict[str, Any] = {
     "attempt": 1,
     "startedAt": "2026-11-30T08:06:00.100000Z",
     "finishedAt": "2026-11-30T08:06:00.312000Z",
@@ -45,7 +45,7 @@ ATTEMPT = {
     "retryable": True,
     "durationMs": 212,
 }
-ACTION = {
+ACTION: dict[str, Any] = {
     "ordinal": 0,
     "type": "Webhook",
     "onFailure": "Halt",
