@@ -17,6 +17,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from fix_postgres import EMPTY
+from fix_process import KEYS
 from fix_queue import Made, jobs_that_differ, write_entry
 from fix_receiver import Receiver, answer
 from psycopg.conninfo import make_conninfo
@@ -416,6 +417,7 @@ async def chaos(database, command, tmp_path):
                     "worker",
                     PYTHONPATH=os.pathsep.join([str(tmp_path), str(ACTIONS)]),
                     DATABASE_URL=database.url,
+                    SECRETS__KEYS=KEYS,
                     HOST="127.0.0.1",
                     PORT=free_port(),
                     OUTBOUND__ALLOWED_NETWORKS="127.0.0.0/8",
