@@ -16,7 +16,8 @@ from procession.queue.connectors import place_of
 from procession.queue.sealing import Ring
 
 KEY = "5f0c1d2e8a4b4c6d9e0f112233445566-0"
-UP = ContentType({**ARTICLE.fields, "Up": Field()})
+UP = ContentType({**ARTICLE.fields, "Up": Field(), "FarUp": Field(), "AskewUp": Field()})
+UPWARD = "The path would lead up, out of where it is meant to stay."
 BODY = '{"id":"{{id}}","title":{{data.Title}}}'
 
 
@@ -38,6 +39,24 @@ async def test_a_request_is_sent_as_it_is_stored(sender, receiver):
     assert came.headers["content-type"] == "application/json"
     assert came.headers["idempotency-key"] == KEY
     assert "authorization" not in came.headers
+
+
+@pytest.mark.parametrize(
+    ("path", "came"),
+    [
+        ("//evil.example/{{id}}", "/v1//evil.example/a-17"),
+        ("/@evil.example/..{{id}}", "/v1/@evil.example/..a-17"),
+        ("/\\evil.example", "/v1/%5Cevil.example"),
+        ("/bücher/neu e", "/v1/b%C3%BCcher/neu%20e"),
+        ("/a:{{data.Title}}?to=https://evil.example", "/v1/a:Hello?to=https://evil.example"),
+    ],
+)
+async def test_a_path_stays_where_the_connector_leads(sender, receiver, path, came):
+    await sender.connect(receiver.url("/v1"))
+    await sender.keep(pathTemplate=path)
+
+    assert await sender.outcome() == Succeeded(response_status=200)
+    assert receiver.received[0].path == came
 
 
 PAIR = f"Basic {base64.b64encode('ann@x:p:ä'.encode()).decode()}"
@@ -91,15 +110,18 @@ async def test_the_key_goes_in_the_connectors_header(sender, receiver, setting, 
          "The header X-A would hold what no header may."),
         ({"bodyTemplate": "{{data.Title}}, {"}, "The body is no valid JSON."),
         ({"bodyTemplate": "[NaN]"}, "The body is no valid JSON."),
-        ({"pathTemplate": "/a/{{data.Up}}/b"},
-         "The path would lead up, out of where it is meant to stay."),
+        ({"pathTemplate": "/a/{{data.Up}}/b"}, UPWARD),
+        ({"pathTemplate": "/a/{{data.FarUp}}"}, UPWARD),
+        ({"pathTemplate": "/a/{{data.AskewUp}}/b"}, UPWARD),
+        ({"pathTemplate": "/a/{{data.Up}}%2fb"}, UPWARD),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_sent_fails_for_good_without_a_call(sender, receiver, request_, error):
     await sender.connect(receiver.url())
     await sender.keep(**request_)
 
-    data = {"Title": "a\r\nX-Evil: 1", "Up": "..", "Price": 7, "Cost": 3}
+    ups = {"Up": "..", "FarUp": "b/../../admin", "AskewUp": "..\\admin"}
+    data = {"Title": "a\r\nX-Evil: 1", **ups, "Price": 7, "Cost": 3}
     outcome = await sender.outcome(entry=an_entry(data=data), defined=UP)
 
     assert outcome == Failed(error)
