@@ -52,13 +52,14 @@ class Sender:
         body = {"name": slug, "connectorSlug": "ledger", "pathTemplate": "/books", **changes}
         await requests.save(self._conn, "default", slug, parse_request(body), By())
 
-    async def send(self, slug="book", tries=ONCE, **changes):
+    async def send(self, slug="book", tries=ONCE, kept=None, **changes):
         client = self.clients.setdefault(tries, self.make_client(tries=tries))
         return await perform(
             load(built_in(requests=self.stored), []),
             an_attempt("Request", {"Request": slug}, **changes),
             client=client,
             limit=timedelta(seconds=20),
+            kept=kept,
         )
 
     async def outcome(self, **changes):

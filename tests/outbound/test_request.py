@@ -1,5 +1,6 @@
 """The Request action: what it sends, what it makes of an answer, and what it gives away."""
 
+import asyncio
 import base64
 import json
 
@@ -10,6 +11,8 @@ from fix_receiver import answer, close, hang, raw
 from fix_requests import QUICK
 from starlette.responses import JSONResponse
 
+from procession.actions.base import Kept
+from procession.actions.logged import CUT_OFF
 from procession.engine.content_type import ContentType, Field
 from procession.engine.outcome import Failed, Succeeded, Unknown
 from procession.queue.connectors import place_of
@@ -342,8 +345,55 @@ async def test_a_refused_grant_is_the_requests_failure(sender, ledger, refusal, 
     await sender.oauth(ledger)
     await sender.keep()
 
-    assert await sender.outcome() == outcome
+    performed = await sender.send()
+
+    assert performed.outcome == outcome
     assert ledger.booked == []
+    (row,) = performed.deliveries
+    assert (row.error, row.response_status, row.requests_sent) == (outcome.error, None, 0)
+    assert (row.url, row.request_slug) == (ledger.url, "book")
+
+
+async def test_a_grant_that_is_refused_after_a_token_was_is_in_the_row_of_the_refusal(
+    sender, ledger
+):
+    await sender.oauth(ledger)
+    await sender.keep()
+    await sender.send()
+    ledger.revoke()
+    ledger.refusal = JSONResponse({"error": "server_error"}, 503)
+    sender.clock.now += 60
+
+    (row,) = (await sender.send()).deliveries
+
+    assert row.error == "No token was granted: HTTP 503."
+    assert (row.response_status, row.requests_sent) == (401, 1)
+
+
+async def test_a_token_that_is_inside_is_refused_and_the_row_names_where_the_request_was_to_go(
+    sender, ledger
+):
+    await sender.oauth(ledger, tokenUrl="https://10.0.0.7/token")
+    await sender.keep()
+
+    performed = await sender.send()
+
+    assert performed.outcome == Failed("AddressRefused: [redacted]")
+    assert [(row.url, row.requests_sent) for row in performed.deliveries] == [(ledger.url, 0)]
+
+
+async def test_a_grant_that_is_cut_off_leaves_its_row(sender, ledger):
+    ledger.gate.clear()
+    await sender.oauth(ledger)
+    await sender.keep()
+    kept = Kept()
+
+    sending = asyncio.create_task(sender.send(kept=kept))
+    await ledger.asked.wait()
+    sending.cancel()
+    await asyncio.wait({sending})
+
+    assert [row.error for row in kept.deliveries] == [CUT_OFF]
 
 
 async def test_no_secret_that_was_used_is_left_in_what_is_kept(sender, ledger):
