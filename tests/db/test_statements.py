@@ -50,6 +50,7 @@ OF_ALL_TENANTS = {
     "ahead.MAINTENANCE_WAITS": "tasks that are no run's",
     "ahead.NEXT_DUE": "hops from tenant to tenant",
     "claim.CLAIM": "takes them in turn",
+    "claim.CAREFUL": "takes them in turn",
     "deliveries.DELIVER": "by what the claims say",
     "first_key.NOTE": "of the deployment",
     "first_key.NOTED": "the same",
