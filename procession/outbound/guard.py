@@ -8,6 +8,7 @@ for development.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 import httpx2 as httpx
@@ -58,6 +59,7 @@ _PORT = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::([0-9]{0,5}))?", re.ASCII)  # behin
 _AFTER_AUTHORITY = re.compile(r"[/?#]")
 _LIKE_A_HOST = re.compile(r"\[[0-9a-fA-F:.%]{1,80}\]|[^\s:@\[\]\\\x00-\x1f]{1,255}")
 _HIGHEST_PORT = 65535
+LONGEST_KEPT = 2_048  # so that what is kept stays small
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,10 @@ def networks(text: str) -> tuple[Network, ...]:
 
 def target(url: str) -> Target:
     """Take an address apart; raises AddressRefused unless it is http or https to a plain host."""
+    return _target_kept(url) if len(url) <= LONGEST_KEPT else _target(url)
+
+
+def _target(url: str) -> Target:
     written = _AUTHORITY.match(url)
     authority = written[1] if written else ""
     try:
@@ -90,6 +96,9 @@ def target(url: str) -> Target:
     if not absolute or "@" in authority or not _is_plain(host) or not port:
         raise AddressRefused(_plain(authority))
     return Target(read.raw_scheme, host, port, read.netloc, read.raw_path)
+
+
+_target_kept = lru_cache(maxsize=512)(_target)  # the same few are called again and again
 
 
 def _port(authority: str, default: int) -> int | None:
