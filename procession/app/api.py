@@ -24,7 +24,7 @@ def main(_: argparse.Namespace) -> None:
 async def run_api(settings: Settings) -> None:
     """Serve until asked to stop."""
     stop = asyncio.Event()
-    with on_stop(stop.set, at_once):
+    with on_stop(stop.set, at_once, settings.shutdown_grace_seconds):
         if await arrive_and_check(settings.database, stop):
             async with make_pool(settings.database) as pool, serving(settings, pool, stop):
                 await stop.wait()

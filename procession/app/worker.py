@@ -22,9 +22,6 @@ from procession.outbound.http import Client
 from procession.queue.jobs import Jobs
 from procession.queue.pool import Database, Pool, make_pool
 
-# Seconds after the grace: 10 for what does not end when it is cancelled, and some for the end.
-LONGER = 15
-
 
 @refusing()
 def main(_: argparse.Namespace) -> None:
@@ -34,7 +31,7 @@ def main(_: argparse.Namespace) -> None:
 
 async def _alone(settings: Settings) -> None:
     stop = asyncio.Event()
-    with on_stop(stop.set, at_once, settings.shutdown_grace_seconds + LONGER):
+    with on_stop(stop.set, at_once, settings.shutdown_grace_seconds):
         if await arrive_and_check(settings.database, stop):
             async with make_pool(database_of(settings)) as pool:
                 await run_worker(settings, options_of(settings), pool, stop)
@@ -102,7 +99,7 @@ class _Plain:
                 raise ArgumentError("--queues is not taken: a worker serves every tenant")
         options = replace(options, concurrency=concurrency, wait=given.get("wait", True))
         stop = asyncio.Event()
-        with on_stop(stop.set, at_once, settings.shutdown_grace_seconds + LONGER):
+        with on_stop(stop.set, at_once, settings.shutdown_grace_seconds):
             if await arrive_and_check(options.database, stop):
                 await run_worker(settings, options, pool, stop)
 
