@@ -5,7 +5,7 @@ a good one are kept apart from it, and are those of the moment. Every secret tha
 taken out of what is kept of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from typing_extensions import override
@@ -36,17 +36,26 @@ from procession.queue.sealing import Ring, UnreadableError
 JUDGED = Capture(262_144, 262_144, whole=True)  # of a body that says whether it went well
 
 
+Find = Callable[[str, str], Awaitable[Found | None]]  # by tenant and slug
+
+
+def kept_in(pool: Pool) -> Find:
+    """Requests and connectors as they are in the database at the moment."""
+
+    async def find(tenant: str, slug: str) -> Found | None:
+        async with pool.connection() as conn:
+            return (await requests.find(conn, tenant, [slug])).get(slug)
+
+    return find
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """Where the requests and their secrets are, for those who send them."""
 
-    pool: Pool
+    find: Find
     ring: Ring
     tokens: Tokens
-
-    async def find(self, tenant: str, slug: str) -> Found | None:
-        async with self.pool.connection() as conn:
-            return (await requests.find(conn, tenant, [slug])).get(slug)
 
     def sending(self, context: Context, slug: str, found: Found | None) -> "Sending":
         """What an attempt is to send; raises UnfitError."""

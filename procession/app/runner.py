@@ -15,6 +15,7 @@ from procession.actions.registry import Registry
 from procession.app.keeper import Keeper
 from procession.app.notice import notice
 from procession.outbound.http import Client
+from procession.queue.bodies import Bodies
 from procession.queue.claim import Wanted
 from procession.queue.ids import uuid7
 from procession.queue.jobs import Chore, Working
@@ -93,6 +94,7 @@ class Runner:
             client=client,
             limit=options.limit,
             pool=pool,
+            bodies=Bodies(pool),
             held=held,
             recorder=self._recorder,
             max_depth=options.max_depth,

@@ -65,7 +65,7 @@ class Action(Struct, frozen=True, kw_only=True, omit_defaults=True):
     completed_at: Instant | None = None
     duration_ms: int | None = None
     halted_by: int | None = None
-    body: str | None = None  # the webhook's, from its first recorded attempt to its end
+    body: str | None = None  # the webhook's, from before it is first sent to its end
     undo: "Action | None" = None  # once the run is rolled back; of a succeeded action only
 
 

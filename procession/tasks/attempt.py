@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import cast
 
 from msgspec.structs import replace as changed
@@ -19,6 +20,7 @@ from procession.engine.workflow import ActionDefinition, Compensate
 from procession.outbound.http import Client
 from procession.queue import requests
 from procession.queue.acting import Acting, Entries, promise
+from procession.queue.bodies import Bodies
 from procession.queue.leases import Held
 from procession.queue.manager import token_of
 from procession.queue.outage import OUTAGES
@@ -40,6 +42,7 @@ class Performer:
     client: Client
     limit: timedelta  # of one attempt
     pool: Pool
+    bodies: Bodies
     held: Held
     recorder: Recorder
     ring: Ring = NO_KEYS  # that opens the credentials of what is performed
@@ -56,7 +59,9 @@ async def attempt(context: JobContext) -> None:
     if claim is None:
         return
     current_run.set(claim.id)
-    kept, acting = Kept(claim.action.body), acting_of(claim, performer.max_depth)
+    acting = acting_of(claim, performer.max_depth)
+    store = partial(performer.bodies.keep, acting, claim.ordinal, undo=claim.undo)
+    kept = Kept(claim.action.body, store=store)
     try:
         claim = await promised(performer, claim, acting)
         performed = await perform(

@@ -28,6 +28,7 @@ from procession.engine.workflow import Definition
 from procession.outbound.http import Client
 from procession.testing.calls import Answers
 from procession.testing.memory import Memory
+from procession.testing.requests import Bodies, requests_of
 from procession.testing.subject import entry_of, key_and_data, open_type, unmet
 
 START = datetime(2026, 11, 30, 8, tzinfo=UTC)
@@ -63,7 +64,8 @@ class Rehearsal:
 
     The workflow and content types are what the API takes as JSON; a content type that is not given
     holds the fields of the entry, all of them Public. Actions are those built in, with `actions`
-    beside them or in their place; `http` answers what leaves.
+    beside them or in their place; `http` answers what leaves. `connectors` and `requests` are, by
+    slug, what a Request is sent through.
     """
 
     def __init__(  # noqa: PLR0913 - all that a run stands on
@@ -74,13 +76,17 @@ class Rehearsal:
         trigger: str | None = None,
         actions: Mapping[str, Action] | None = None,
         content_types: Mapping[str, object] | None = None,
+        connectors: Bodies | None = None,
+        requests: Bodies | None = None,
         http: Client | None = None,
         tenant: Tenant | None = None,
         start: datetime = START,
     ) -> None:
-        self.registry = Registry({**built_in(), **(actions or {})})
-        self.http = http or Answers()
         self.tenant = tenant or Tenant("default", "Default")
+        self._requests = requests_of(self.tenant.slug, connectors or {}, requests or {}, start)
+        stored = self._requests.stored(self._seconds)
+        self.registry = Registry({**built_in(requests=stored), **(actions or {})})
+        self.http = http or Answers()
         self.tried: list[Tried] = []
         self._lose_next = False
         declared = {name: parse_content_type(body) for name, body in (content_types or {}).items()}
@@ -114,6 +120,9 @@ class Rehearsal:
     def now(self) -> datetime:
         """The time of the clock, which moves when it is told to, or when a step needs it."""
         return self.memory.now
+
+    def _seconds(self) -> float:
+        return self.now.timestamp()
 
     def advance(self, by: timedelta) -> None:
         """Move the clock on."""
@@ -189,7 +198,8 @@ class Rehearsal:
         action = used.actions[found.ordinal]
         step = action.compensate if found.undo else action
         assert step is not None, "an undo that is due was declared"
-        repeatable = self.registry.repeatable(step.type, step.parameters)
+        safe = self._requests.repeatable
+        repeatable = self.registry.repeatable(step.type, step.parameters, safe)
         self.run = engine.claim(self.run, found, self.now, repeatable=repeatable)
         name = self.trigger
         transition = name.removeprefix(TRANSITION) if name.startswith(TRANSITION) else None

@@ -18,7 +18,7 @@ from fix_relay import reply
 from procession.actions.email import Email
 from procession.actions.load import built_in
 from procession.actions.registry import Registry
-from procession.actions.request import Stored
+from procession.actions.request import Stored, kept_in
 from procession.actions.revalidate_cache import Vercel
 from procession.api.app import create_app
 from procession.api.services import Services
@@ -57,7 +57,7 @@ def registry(pool, receiver, refusing, by):
     vercel = {"token": PLANTED["vercel"], "team_id": "t", "project_id": "p"}
     ours = built_in(
         mailer=Mailer(smtp, DESK, ONCE),
-        requests=Stored(pool, RING, Tokens()),
+        requests=Stored(kept_in(pool), RING, Tokens()),
         texts=Twilio(**twilio, base=base),
         vercel=Vercel(**vercel, base=base),
     )

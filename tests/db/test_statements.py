@@ -49,6 +49,7 @@ OF_ALL_TENANTS = {
     "access.FIND_KEY": "a key says whose it is",
     "ahead.MAINTENANCE_WAITS": "tasks that are no run's",
     "ahead.NEXT_DUE": "hops from tenant to tenant",
+    "bodies.KEEP": "by the keys of what is held",
     "claim.CLAIM": "takes them in turn",
     "claim.CAREFUL": "takes them in turn",
     "deliveries.DELIVER": "by what the claims say",
@@ -138,6 +139,7 @@ OF_A_WORKER = {
     "acting.MARK",
     "acting.PROMISE",
     "acting.REFERRED",
+    "bodies.KEEP",
     "sweep.CLEAR_BODIES",
     "sweep.REMOVE_DELIVERIES",
 }
