@@ -5,9 +5,11 @@ nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from procession.actions.attempt import Attempt, Performed
 from procession.actions.base import Action, Event, Kept, Tenant
@@ -17,11 +19,10 @@ from procession.actions.registry import Registry
 from procession.engine import run as engine
 from procession.engine.access import Actor, ActorKind
 from procession.engine.content_type import parse_content_type
-from procession.engine.document import at
+from procession.engine.document import at, put
 from procession.engine.entry import DELETED, TRANSITION, Entry
 from procession.engine.errors import Concern, ValidationFailedError
 from procession.engine.findings import Surroundings
-from procession.engine.outcome import Outcome
 from procession.engine.run import Due, Refusal, Run, RunStatus, Step, WorkflowState
 from procession.engine.validation import check_definition
 from procession.engine.workflow import Definition
@@ -30,33 +31,13 @@ from procession.testing.calls import Answers
 from procession.testing.memory import Memory
 from procession.testing.requests import Bodies, requests_of
 from procession.testing.subject import entry_of, key_and_data, open_type, unmet
+from procession.testing.tried import NotFiredError, RefusedError, Tried
 
 START = datetime(2026, 11, 30, 8, tzinfo=UTC)
 LONGEST = 1000  # attempts of one rehearsal: more are a test that does not end
 RUN = UUID("00000000-0000-4000-8000-000000000001")
 WORKFLOW = UUID("00000000-0000-4000-8000-000000000002")
 AUTHOR = Actor(kind=ActorKind.USER, id="author", name="An Author", email="author@example.com")
-
-
-class NotFiredError(Exception):
-    """The entry does not fire the workflow; the message says by what it does not."""
-
-
-class RefusedError(Exception):
-    """A command may not be carried out; the message is the code that the API would answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """An attempt that was made, and what came of it; of a lost one nobody was told."""
-
-    ordinal: int
-    undo: bool
-    number: int
-    type: str
-    at: datetime
-    outcome: Outcome
-    lost: bool = False
 
 
 class Rehearsal:
@@ -164,7 +145,7 @@ class Rehearsal:
             attempt,
             client=self.http,
             limit=timedelta(seconds=300),
-            kept=Kept(body),
+            kept=Kept(body, store=partial(self._keep, found)),
             entries=self.memory,
         )
         lost, self._lose_next = self._lose_next, False
@@ -172,6 +153,11 @@ class Rehearsal:
         place = found.ordinal, found.undo, attempt.number, found.type, self.now
         self.tried.append(Tried(*place, performed.outcome, lost))
         return self.tried[-1]
+
+    async def _keep(self, found: Due, body: str) -> None:
+        """Keep what is about to be sent, for an attempt that comes after a lost one."""
+        action = replace(at(self.run, found.ordinal, undo=found.undo), body=body)
+        self.run = put(self.run, found.ordinal, action, undo=found.undo)
 
     def _recorded(self, performed: Performed) -> Step:
         return engine.settle(

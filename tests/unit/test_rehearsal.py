@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from procession.actions import Failed, Skipped, Succeeded, Unknown
 from procession.engine.errors import ValidationFailedError
@@ -147,6 +148,19 @@ async def test_a_deleted_entry_is_a_stub_and_a_vanished_one_skips():
 
     assert deleted.statuses == ["Succeeded"]
     assert isinstance(gone.tried[0].outcome, Skipped)
+
+
+async def test_a_webhook_that_was_lost_sends_the_same_bytes_though_the_entry_is_another():
+    rehearsal = rehearsing({"type": "Webhook", "parameters": {"Url": "https://a.example"}})
+    rehearsal.lose_next()
+    await rehearsal.step()
+    (key, entry), *_ = rehearsal.memory.entries.items()
+    rehearsal.memory.entries[key] = replace(entry, data={"Title": "Changed"})
+
+    assert await rehearsal.finish() == "Succeeded"
+    first, again = rehearsal.http.sent
+    assert b"Hello" in first.content
+    assert first.content == again.content
 
 
 LEDGER = {
