@@ -88,7 +88,7 @@ PAGE = """
 
 async def page(conn: Connection, tenant: str, span: Span) -> tuple[list[Kept], int]:
     """Part of them, by name, and how many there are."""
-    rows, total = await part_of(conn, PAGE, tenant, span)
+    rows, total = await part_of(conn, PAGE, {"tenant": tenant, **span.values})
     return [_kept(row) for row in rows], total
 
 

@@ -11,7 +11,6 @@ from psycopg.rows import DictRow, dict_row
 
 from procession.queue.audit import By, Note, note
 from procession.queue.pool import Connection
-from procession.queue.runs import Span
 
 Values = Mapping[str, object]
 
@@ -24,11 +23,11 @@ async def row_of(conn: Connection, statement: LiteralString, values: Values) -> 
 
 
 async def part_of(
-    conn: Connection, statement: LiteralString, tenant: str, span: Span
+    conn: Connection, statement: LiteralString, values: Values
 ) -> tuple[list[DictRow], int]:
     """The rows of a part, and how many there are: each row says it, and one that is no more."""
     async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(statement, {"tenant": tenant, **span.values})
+        await cursor.execute(statement, values)
         rows = await cursor.fetchall()
     return [row for row in rows if row["created_at"] is not None], rows[0]["count"]
 
