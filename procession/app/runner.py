@@ -18,6 +18,7 @@ from procession.outbound.http import Client
 from procession.queue.bodies import Bodies
 from procession.queue.claim import Wanted
 from procession.queue.ids import uuid7
+from procession.queue.intake import Intake
 from procession.queue.jobs import Chore, Working
 from procession.queue.leases import SELF_STOP, Held
 from procession.queue.manager import Work
@@ -25,7 +26,7 @@ from procession.queue.pool import Database, Pool
 from procession.queue.record import ClosedError, Recorder
 from procession.queue.sealing import NO_KEYS, Ring
 from procession.queue.sweep import Windows
-from procession.queue.types import Happened, Passed, Recorded, Tell, nobody
+from procession.queue.types import Happened, Passed, Tell, nobody
 from procession.queue.workers import Worker
 from procession.tasks.attempt import PERFORMER, Performer, attempt
 from procession.tasks.retention import CRON, RETENTION, Sweeper, retention
@@ -80,15 +81,10 @@ class Runner:
             claims=options.enabled,
         )
         repeatable = tuple(one for one in registry.types if registry.repeatable(one))
-        work = Work(
-            pool=pool,
-            wanted=Wanted(row.id, registry.types, repeatable),
-            slots=options.concurrency if options.enabled else 0,
-            held=held,
-            tell=self._heard,
-            wait=options.wait,
-        )
-        self._recorder = Recorder(pool, held, self._heard)
+        slots = options.concurrency if options.enabled else 0
+        self._intake = Intake(Wanted(row.id, registry.types, repeatable), slots, held, self._heard)
+        work = Work(pool=pool, intake=self._intake, held=held, tell=self._heard, wait=options.wait)
+        self._recorder = Recorder(pool, held, self._heard, self._intake)
         performer = Performer(
             registry=registry,
             client=client,
@@ -96,6 +92,7 @@ class Runner:
             pool=pool,
             bodies=Bodies(pool),
             held=held,
+            intake=self._intake,
             recorder=self._recorder,
             max_depth=options.max_depth,
             console_url=options.console_url,
@@ -146,7 +143,7 @@ class Runner:
         raise UnaskedError
 
     async def _give_back(self) -> None:
-        for claim in self.working.unstarted():
+        for claim in self._held.unbegun():
             with suppress(ClosedError):
                 await self._recorder.release(claim, started=False)
 
@@ -158,8 +155,6 @@ class Runner:
         match happened:
             case Passed():
                 self._passed_at = monotonic()
-            case Recorded(step=step) if step.run.completed_at is None:
-                self.working.ring()  # its next action may be due already
             case _:
                 pass
         notice(happened)
