@@ -17,6 +17,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from fix_postgres import EMPTY
+from fix_process import KEYS
 from fix_queue import Made, jobs_that_differ, write_entry
 from fix_receiver import Receiver, answer
 from psycopg.conninfo import make_conninfo
@@ -29,11 +30,8 @@ from procession.queue.stored_run import one as stored_one
 
 ACTIONS = Path(__file__).parent / "chaos"
 RECORDED = {"Succeeded": {200}, "Retried": {503}, "Failed": {400, 503}}
-LAST = {
-    Status.SUCCEEDED: {"Succeeded"},
-    Status.FAILED: {"Failed"},
-    Status.UNKNOWN: {"Unknown", "Lost"},
-}
+LAST = {Status.SUCCEEDED: {"Succeeded"}, Status.FAILED: {"Failed"}}
+DOUBT = {"Unknown", "Lost", "Released"}
 # after which an attempt may go out again
 AGAIN = {"Again": {"Retried", "Lost", "Released"}, "Once": {"Retried"}, None: set()}
 AT_ONCE = 40  # unfinished runs
@@ -169,6 +167,8 @@ class Chaos:
         self.conn, self.log, self._start, self.random = conn, log, start, random
         self.patient = patient  # a killed worker's leases lapse by themselves
         self.workers, self.ended, self.ids, self.harmed = [], [], [], False
+        self.made = []
+        self.retried = set()  # by persons: a run, an ordinal and its attempts by then
 
     async def go(self, *, workers, runs, harms, seconds):
         """Whether all of it ended in time. The harms are names of methods, in their order."""
@@ -271,11 +271,12 @@ async def complaints(conn, chaos):
         seen[request.run].append(request)
     for run_id in chaos.ids:
         stored = await stored_one(conn, "default", run_id)
-        found += [f"{run_id}: {said}" for said in of_run(stored, seen[run_id])]
+        retried = {(n, number) for run, n, number in chaos.retried if run == run_id}
+        found += [f"{run_id}: {said}" for said in of_run(stored, seen[run_id], retried)]
     return found
 
 
-def of_run(stored, seen):
+def of_run(stored, seen, retried):
     """What is wrong with a run."""
     told = {(x.ordinal, x.undo, x.number): x for x in stored.history if x.outcome != "Discarded"}
     if stored.completed_at is None:
@@ -294,7 +295,8 @@ def of_run(stored, seen):
                 continue
             entries = {n: x for (o, u, n), x in told.items() if (o, u) == (ordinal, undo)}
             key = f"{stored.id.hex}-{ordinal}{'-undo' if undo else ''}"
-            for said in of_life(key, life, kind(stored, ordinal, undo), entries, here):
+            again = {number for n, number in retried if n == ordinal and not undo}
+            for said in of_life(key, life, kind(stored, ordinal, undo), entries, here, again):
                 yield f"{'undo of ' if undo else ''}{ordinal} ({life.status}): {said}"
     recorded = [x for x in seen if told.get((*x.place, x.attempt), none).outcome in RECORDED]
     yield from of_order(stored, sorted(recorded, key=lambda one: one.at))
@@ -310,7 +312,7 @@ class none:  # noqa: N801 - an entry that is not there
     outcome = None
 
 
-def of_life(key, life, kind, entries, seen):
+def of_life(key, life, kind, entries, seen, retried):  # noqa: PLR0913, PLR0917
     """What is wrong with an action, or an undo, by what was told of its attempts and seen of it."""
     if sorted(entries) != list(range(1, life.attempts + 1)):
         yield f"has {life.attempts} attempts, and entries of {sorted(entries)}"
@@ -319,8 +321,10 @@ def of_life(key, life, kind, entries, seen):
     numbers = [x.attempt for x in seen]
     if len(set(numbers)) < len(numbers) or set(numbers) - set(entries):
         yield f"went out as attempts {numbers} of {life.attempts}"
-    for number in sorted(numbers)[:-1]:
-        if entries.get(number, none).outcome not in AGAIN[kind]:
+    for number, after in itertools.pairwise(sorted(numbers)):
+        if retried.isdisjoint(range(number, after)) and (
+            entries.get(number, none).outcome not in AGAIN[kind]
+        ):
             yield f"attempt {number} is {entries.get(number, none).outcome}, and it went out again"
     yield from of_outcomes(life, entries, {x.attempt: x for x in seen})
 
@@ -340,6 +344,8 @@ def of_outcomes(life, entries, requests):
     if last not in LAST.get(life.status, {last}):
         yield f"its last attempt is {last}"
     out = {entry.outcome for entry in entries.values()} - {"Retried", "Failed"}
+    if life.status is Status.UNKNOWN and not out & DOUBT:
+        yield f"and yet no attempt of it is in doubt: {out}"
     if life.status in {Status.CANCELLED, Status.SKIPPED, Status.NOT_DECLARED} and out:
         yield f"and yet attempts of it are {out}"
 
@@ -364,7 +370,8 @@ def of_order(stored, recorded):
 
 
 def of_rollback(stored):
-    """What is wrong with the rollback, which a halt starts if something had succeeded by then."""
+    """What is wrong with the rollback, which an abandon starts, or a halt if something had
+    succeeded by then; but not in a run that was cancelled."""
     succeeded = [x for x in stored.actions if x.status is Status.SUCCEEDED]
     undone = all(x.undo is not None and x.undo.status is Status.SUCCEEDED for x in succeeded)
     halts = [
@@ -374,7 +381,10 @@ def of_rollback(stored):
     ]
     declares = any(x.compensate is not None for x in stored.definition.actions)
     calls_for = None
-    if declares and any(x.completed_at < at for x in succeeded for at in halts):
+    halted = declares and any(x.completed_at < at for x in succeeded for at in halts)
+    if stored.cancelled_at is not None and stored.compensation is None:
+        return
+    if halted or stored.abandoned_at is not None:
         calls_for = Compensation.COMPENSATED if undone else Compensation.INCOMPLETE
     if stored.compensation != calls_for:
         yield f"its rollback is {stored.compensation} and should be {calls_for}"
@@ -416,6 +426,7 @@ async def chaos(database, command, tmp_path):
                     "worker",
                     PYTHONPATH=os.pathsep.join([str(tmp_path), str(ACTIONS)]),
                     DATABASE_URL=database.url,
+                    SECRETS__KEYS=KEYS,
                     HOST="127.0.0.1",
                     PORT=free_port(),
                     OUTBOUND__ALLOWED_NETWORKS="127.0.0.0/8",

@@ -9,7 +9,7 @@ from fix_ledger import CLIENT_ID, CLIENT_SECRET
 
 from procession.actions.load import built_in, load
 from procession.actions.perform import perform
-from procession.actions.request import Stored
+from procession.actions.request import Stored, kept_in
 from procession.engine.connector_body import parse_connector
 from procession.engine.request_definition import parse_request
 from procession.outbound.oauth import Tokens
@@ -35,7 +35,7 @@ class Sender:
     def __init__(self, conn, pool, make_client):
         self._conn, self.make_client = conn, make_client
         self.clock = Clock()
-        self.stored = Stored(pool, RING, Tokens(self.clock))
+        self.stored = Stored(kept_in(pool), RING, Tokens(self.clock))
         self.clients = {}
 
     async def connect(self, url, auth="None", slug="ledger", **changes):
@@ -52,13 +52,14 @@ class Sender:
         body = {"name": slug, "connectorSlug": "ledger", "pathTemplate": "/books", **changes}
         await requests.save(self._conn, "default", slug, parse_request(body), By())
 
-    async def send(self, slug="book", tries=ONCE, **changes):
+    async def send(self, slug="book", tries=ONCE, kept=None, **changes):
         client = self.clients.setdefault(tries, self.make_client(tries=tries))
         return await perform(
             load(built_in(requests=self.stored), []),
             an_attempt("Request", {"Request": slug}, **changes),
             client=client,
             limit=timedelta(seconds=20),
+            kept=kept,
         )
 
     async def outcome(self, **changes):

@@ -70,6 +70,13 @@ class Kept:
 
     body: str | None = None
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
+    store: Callable[[str], Awaitable[None]] | None = None  # where a worker may be killed meanwhile
+
+    async def put(self, body: str) -> None:
+        """Keep what is about to be sent."""
+        self.body = body
+        if self.store is not None:
+            await self.store(body)
 
 
 # What to make of what is there: who changes it, when and of which content type (None when that is

@@ -6,6 +6,7 @@ action, which is tried again only where a repeat would repeat nothing that went 
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 from typing_extensions import override
@@ -95,15 +96,15 @@ async def _each(
     assert context.children is not None
     outcomes: list[Outcome] = []
     bodies = msgspec.json.decode(context.kept.body or "{}", type=dict[str, str])
+
+    async def store(body: str, place: str) -> None:
+        bodies[place] = body
+        await context.kept.put(msgspec.json.encode(bodies).decode())
+
     for index, child in enumerate(children):
         place = f"-{letter}{index}"
-        kept = Kept(bodies.get(place), context.kept.deliveries)
-        try:
-            outcomes.append(await context.children.perform(child, place, kept))
-        finally:  # also when the worker stops: the next attempt sends the same
-            if kept.body is not None:
-                bodies[place] = kept.body
-                context.kept.body = msgspec.json.encode(bodies).decode()
+        kept = Kept(bodies.get(place), context.kept.deliveries, partial(store, place=place))
+        outcomes.append(await context.children.perform(child, place, kept))
     return outcomes
 
 

@@ -7,10 +7,10 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from procession.actions.base import Action
+from procession.actions.caught import caught
 from procession.actions.conditional import Conditional
 from procession.actions.create_task import CreateTask
 from procession.actions.email import Email
-from procession.actions.perform import caught
 from procession.actions.registry import Registry
 from procession.actions.request import Request, Stored
 from procession.actions.revalidate_cache import RevalidateCache, Vercel

@@ -90,8 +90,11 @@ def on_record(kept: Kept, call: Call) -> Generator[Call]:
 
 
 def _origin(url: str, fault: Fault | None) -> str:
-    """Of an address that was refused, no more than its refusal says."""
-    if not isinstance(fault, AddressRefused):
+    """Of an address that was refused, no more than its refusal says.
+
+    What was refused may also be the address of a token.
+    """
+    if not isinstance(fault, AddressRefused) or fault.host not in url:
         return origin(url)
     scheme = "https" if url.lower().startswith("https:") else "http"
     return f"{scheme}://{fault.host}"

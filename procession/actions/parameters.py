@@ -45,8 +45,11 @@ _FAR = re.compile(r"#each\s|\bdata\.\w+\.\w", re.ASCII)
 def references_of(attempt: Attempt, kind: ActionType) -> tuple[set[Reference], set[str]]:
     """The entries that its templates refer to, and the fields that are read of them."""
     references, fields = set[Reference](), set[str]()
+    texts = list(_far_texts(attempt, kind))
+    if not texts:
+        return references, fields
     names = names_of(attempt)
-    for text in _far_texts(attempt, kind):
+    for text in texts:
         references |= references_in(text, names)
         fields |= far_fields(text)
     return references, fields

@@ -15,10 +15,11 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from time import monotonic
-from typing import TypeVar, cast
+from typing import cast
 
 from procession.actions.attempt import Attempt, Performed
 from procession.actions.base import Action, Context, Entries, Kept
+from procession.actions.caught import caught
 from procession.actions.parameters import UnrenderedError, parameters_of, references_of
 from procession.actions.registry import Registry
 from procession.engine.masking import mask
@@ -34,7 +35,6 @@ from procession.queue.outage import OUTAGES
 __all__ = ["Attempt", "Performed", "perform"]
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 GRACE = timedelta(seconds=10)  # for an action to end once it is cancelled; then it is left behind
 GONE = "The entry no longer exists."
@@ -152,14 +152,6 @@ async def _in_thread(work: Callable[[], object]) -> object:
     return result
 
 
-def caught(work: Callable[[], T]) -> tuple[T | None, BaseException | None]:
-    """What the code of others returned or raised."""
-    try:
-        return work(), None
-    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  the one place
-        return None, error
-
-
 async def _ended(doing: asyncio.Task[object], limit: timedelta | None) -> Outcome:
     """What came of a task that performs an action, once it ended or had its time."""
     try:
@@ -218,9 +210,14 @@ def _is_timeout(error: BaseException) -> bool:
 
 
 def _without(outcome: Outcome, credentials: list[str]) -> Outcome:
-    """The outcome without what was its action's to know: whatever it looks like, it is masked."""
+    """The outcome without what was its action's to know: whatever it looks like, it is masked.
+
+    Its author may have cut what he tells, and a credential in two.
+    """
     error: object = outcome.error
-    return replace(outcome, error=mask(error, credentials)) if isinstance(error, str) else outcome
+    if not isinstance(error, str):
+        return outcome
+    return replace(outcome, error=mask(error, credentials, is_cut=True))
 
 
 def _clean(outcome: Outcome) -> Outcome:

@@ -1,11 +1,15 @@
 """The action types that this process serves, each with the one object that performs it."""
 
 import inspect
+import logging
 from collections.abc import Collection, Mapping
 
 from procession.actions.base import Action
+from procession.actions.caught import caught
 from procession.engine.branches import BRANCHES, CONDITIONAL, REQUEST, BranchError, children_of
 from procession.engine.catalogue import ActionType, Catalogue, Repeatable
+
+log = logging.getLogger(__name__)
 
 
 class Registry:
@@ -49,10 +53,7 @@ class Registry:
             return action is not None and self._are_repeatable(parameters, requests)
         if name == REQUEST and parameters is not None:
             return action is not None and parameters.get(REQUEST, "").strip() in requests
-        promise = False if action is None else action.repeatable
-        if isinstance(promise, bool):
-            return promise
-        return parameters is not None and promise(parameters)
+        return action is not None and _promises(name, action, parameters)
 
     def _are_repeatable(self, parameters: Mapping[str, str], requests: Collection[str]) -> bool:
         """Whether every child in both branches is."""
@@ -65,6 +66,19 @@ class Registry:
     def catalogue(self) -> Catalogue:
         """What the checks of a save, and a reader, may know of the types."""
         return Catalogue(self._described)
+
+
+def _promises(name: str, action: Action, parameters: Mapping[str, str] | None) -> bool:
+    """What the action says of itself; a promise that cannot be had is none."""
+    promise = action.repeatable
+    if isinstance(promise, bool):
+        return promise
+    if parameters is None:
+        return False
+    said, error = caught(lambda: promise(parameters))
+    if error is not None:
+        log.warning("%s cannot say whether it is repeatable: %s", name, type(error).__name__)
+    return said is True
 
 
 def described(action: Action) -> ActionType:

@@ -5,8 +5,8 @@ a good one are kept apart from it, and are those of the moment. Every secret tha
 taken out of what is kept of it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 
 from typing_extensions import override
 
@@ -36,17 +36,26 @@ from procession.queue.sealing import Ring, UnreadableError
 JUDGED = Capture(262_144, 262_144, whole=True)  # of a body that says whether it went well
 
 
+Find = Callable[[str, str], Awaitable[Found | None]]  # by tenant and slug
+
+
+def kept_in(pool: Pool) -> Find:
+    """Requests and connectors as they are in the database at the moment."""
+
+    async def find(tenant: str, slug: str) -> Found | None:
+        async with pool.connection() as conn:
+            return (await requests.find(conn, tenant, [slug])).get(slug)
+
+    return find
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """Where the requests and their secrets are, for those who send them."""
 
-    pool: Pool
+    find: Find
     ring: Ring
     tokens: Tokens
-
-    async def find(self, tenant: str, slug: str) -> Found | None:
-        async with self.pool.connection() as conn:
-            return (await requests.find(conn, tenant, [slug])).get(slug)
 
     def sending(self, context: Context, slug: str, found: Found | None) -> "Sending":
         """What an attempt is to send; raises UnfitError."""
@@ -120,51 +129,55 @@ class Sending:
     message: Message
     url: str
     access: Access
-    call: Call | None = None
+    call: Call = field(init=False)  # for the log: of the sending that was the last
+
+    def __post_init__(self) -> None:
+        self.call = Call(
+            delivery_id=delivery_id(self.context.idempotency_key),
+            method=self.found.request.method,
+            url=self.url,
+            headers=self.message.headers,
+            connector_slug=self.found.connector.slug,
+            request_slug=self.found.slug,
+        )
 
     async def outcome(self) -> Outcome:
         try:
-            answer = await self._send()
+            return await self._send()
         except MissingSecretError as error:
             return Failed(str(error))
         except GrantError as error:
             return Failed(str(error), retryable=not error.final)
         except Fault as fault:
             return self._without_answer(fault)
-        return judged(self.found.request, answer)
 
-    async def _send(self) -> Answer:
-        """The answer, with its row for the log: of the sending that was the last."""
-        return await self.access.send(self._once)
+    async def _send(self) -> Outcome:
+        """What comes of it. One row tells of a token that was not given, and of two sendings."""
+        call = self.call
+        with on_record(self.context.kept, call):
+            try:
+                answer = await self.access.send(self._once)
+            except (MissingSecretError, GrantError) as error:
+                call.error = str(error)
+                raise
+            outcome = judged(self.found.request, answer)
+            call.error = outcome.error
+        return outcome
 
     async def _once(self, way_in: Mapping[str, str]) -> Answer:
-        request, message = self.found.request, self.message
-        headers = without(message.headers, way_in) | dict(way_in)
-        first = self.call
-        self.call = call = Call(
-            delivery_id=delivery_id(self.context.idempotency_key),
-            method=request.method,
-            url=self.url,
-            headers=dict(headers),
-            secrets=tuple(self.access.secrets),
-            connector_slug=self.found.connector.slug,
-            request_slug=self.found.slug,
+        request, message, call = self.found.request, self.message, self.call
+        call.headers = headers = without(message.headers, way_in) | dict(way_in)
+        call.secrets, call.answer = tuple(self.access.secrets), None
+        call.answer = await self.context.http.request(
+            request.method,
+            self.url,
+            headers=headers,
+            each_try=lambda: call.tried({}),
+            content=message.content,
+            capture=JUDGED if request.success is Success.PATH_ABSENT else EXCERPT,
+            resend=self.found.is_repeatable,
         )
-        if first is not None:  # refused with a token that was too old: one row tells of both
-            call.began, call.tries = first.began, first.tries
-            self.context.kept.deliveries.pop()
-        with on_record(self.context.kept, call):
-            answer = call.answer = await self.context.http.request(
-                request.method,
-                self.url,
-                headers=headers,
-                each_try=lambda: call.tried({}),
-                content=message.content,
-                capture=JUDGED if request.success is Success.PATH_ABSENT else EXCERPT,
-                resend=self.found.is_repeatable,
-            )
-            call.error = judged(request, answer).error
-        return answer
+        return call.answer
 
     def _without_answer(self, fault: Fault) -> Outcome:
         status = fault.status

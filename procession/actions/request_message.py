@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Never
+from urllib.parse import quote
 
 from procession.actions.base import Context
 from procession.engine.connector import Connector, has_dots
@@ -14,6 +15,8 @@ from procession.engine.scope import Names
 from procession.engine.templates import TooLongError
 
 LONGEST_PATH = 8_192
+# What may stand in a path as it is written. Some take a backslash for a slash.
+_SIGNS = "".join(chr(one) for one in range(0x21, 0x7F)).replace("\\", "")
 _SENDABLE = re.compile(r"[ -~]*", re.ASCII)
 
 
@@ -64,7 +67,7 @@ def _filled(what: str, text: str, names: Names, place: Place) -> str:
 
 
 def _path(template: str, names: Names) -> str:
-    path = _filled("The path", template, names, Place.PATH)
+    path = quote(_filled("The path", template, names, Place.PATH), safe=_SIGNS)
     if len(path) > LONGEST_PATH:
         raise UnfitError("The path is too long.")
     if has_dots(path):

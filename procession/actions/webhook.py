@@ -1,7 +1,7 @@
 """Telling a receiver what happened, in a way that it can prove to be ours and drop a repeat of.
 
-The body is made at the first attempt and kept: every try and every attempt sends the same bytes
-under the same id. Only fields that are Public leave.
+The body is made at the first attempt and kept before it is sent: every try and every attempt sends
+the same bytes under the same id. Only fields that are Public leave.
 """
 
 import re
@@ -65,9 +65,11 @@ async def _deliver(
     context: Context, url: str, keys: tuple[bytes, ...], secrets: tuple[str, ...]
 ) -> Outcome:
     id_ = delivery_id(context.idempotency_key)
-    if context.kept.body is None:
-        context.kept.body = body_of(context)
-    body = context.kept.body.encode()
+    told = context.kept.body
+    if told is None:
+        told = body_of(context)
+        await context.kept.put(told)
+    body = told.encode()
     headers, stamped = _headers(context), _stamp(id_, keys, body, context.traceparent)
     call = Call(delivery_id=id_, method="POST", url=url, headers=dict(headers), secrets=secrets)
     try:

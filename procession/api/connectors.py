@@ -13,7 +13,7 @@ from procession.api.services import services_of
 from procession.api.shapes import Answer, Page, Received, Time, page_of
 from procession.engine.connector import Auth
 from procession.engine.connector_body import parse_connector
-from procession.engine.errors import ConflictError, NotFoundError
+from procession.engine.errors import ConflictError, found
 from procession.outbound.access import Access, MissingSecretError, OutsideError
 from procession.outbound.capture import NOTHING
 from procession.outbound.faults import AddressRefused, Fault
@@ -114,10 +114,7 @@ async def list_connectors(conn: Database, tenant: Tenant, part: Part) -> Page[Co
 @router.get(ONE, dependencies=VIEW)
 async def read_connector(slug: Slug, conn: Database, tenant: Tenant) -> ConnectorView:
     """One connector."""
-    kept = await connectors.one(conn, tenant, slug)
-    if kept is None:
-        raise NotFoundError("connector")
-    return view(kept)
+    return view(found(await connectors.one(conn, tenant, slug), "connector"))
 
 
 @router.delete(ONE, dependencies=MANAGE, status_code=status.HTTP_204_NO_CONTENT)
@@ -130,9 +127,7 @@ async def delete_connector(slug: Slug, conn: Database, call: Call) -> None:
 async def test_connector(slug: Slug, tenant: Tenant, request: Request) -> Probed:
     """Send one GET of its probePath, as its requests would be sent, and tell the status."""
     async with services_of(request).pool.connection() as conn:  # not held while it is called
-        kept = await connectors.one(conn, tenant, slug)
-    if kept is None:
-        raise NotFoundError("connector")
+        kept = found(await connectors.one(conn, tenant, slug), "connector")
     if not kept.connector.enabled:
         raise ConflictError("connector-disabled")
     began = monotonic()

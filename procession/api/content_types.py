@@ -10,7 +10,7 @@ from procession.api.deps import Call, Database, Part, Tenant
 from procession.api.routes import api_router, needs
 from procession.api.shapes import Answer, Page, Received, Time, page_of
 from procession.engine.content_type import STATUSES, Kind, Sensitivity, parse_content_type
-from procession.engine.errors import NotFoundError
+from procession.engine.errors import found
 from procession.queue import content_types
 from procession.queue.content_types import Kept
 
@@ -127,10 +127,7 @@ async def list_content_types(conn: Database, tenant: Tenant, part: Part) -> Page
 @router.get(NAMED, dependencies=[needs("read_entries")])
 async def read_content_type(name: Name, conn: Database, tenant: Tenant) -> ContentTypeView:
     """One content type."""
-    kept = await content_types.one(conn, tenant, name)
-    if kept is None:
-        raise NotFoundError("content type")
-    return view(kept)
+    return view(found(await content_types.one(conn, tenant, name), "content type"))
 
 
 @router.delete(

@@ -8,7 +8,7 @@ from procession.api.body import Document, takes
 from procession.api.deps import Call, Database, Part, Tenant
 from procession.api.routes import api_router, needs
 from procession.api.shapes import Answer, Page, Received, Time, page_of
-from procession.engine.errors import NotFoundError
+from procession.engine.errors import found
 from procession.engine.request_definition import JSON, Method, Success, parse_request
 from procession.queue import requests
 from procession.queue.requests import Kept
@@ -93,10 +93,7 @@ async def list_requests(conn: Database, tenant: Tenant, part: Part) -> Page[Requ
 @router.get(ONE, dependencies=VIEW)
 async def read_request(slug: Slug, conn: Database, tenant: Tenant) -> RequestView:
     """One request."""
-    kept = await requests.one(conn, tenant, slug)
-    if kept is None:
-        raise NotFoundError("request")
-    return view(kept)
+    return view(found(await requests.one(conn, tenant, slug), "request"))
 
 
 @router.delete(ONE, dependencies=MANAGE, status_code=status.HTTP_204_NO_CONTENT)

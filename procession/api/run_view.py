@@ -21,6 +21,7 @@ from procession.engine.run import (
     Reason,
     RunStatus,
     Status,
+    running,
     waiting,
 )
 from procession.engine.workflow import Compensate, OnFailure
@@ -154,12 +155,13 @@ def who(actor: Actor | None) -> Who | None:
 
 
 def waiting_view(stored: StoredRun, workers: Sequence[LiveWorker]) -> Waiting | None:
+    in_flight, _ = running(stored.run) or (None, None)
     why = waiting(
-        stored.run,
-        stored.definition,
+        stored.due,
         stored.now,
         workers=workers,
         lease_until=stored.lease_until,
+        in_flight=in_flight,
         no_worker_since=stored.no_worker_since,
         document_format=stored.document_format,
     )

@@ -65,7 +65,7 @@ class Services:
     prober: Client | None = None  # what connectors are tried by
     allowed_networks: tuple[Network, ...] = ()  # where http is let to as well
     reasons: Callable[[], Awaitable[list[str]]] = _always_ready  # why it is not ready, if it is not
-    scrape: Scrape = Scrape()
+    scrape: Scrape = field(default_factory=Scrape)
     tell: Tell = nobody  # of the runs that are queued
 
 

@@ -27,7 +27,7 @@ def main(_: argparse.Namespace) -> None:
 async def run_api(settings: Settings) -> None:
     """Serve until asked to stop."""
     stop = asyncio.Event()
-    with on_stop(stop.set, at_once):
+    with on_stop(stop.set, at_once, settings.shutdown_grace_seconds):
         if await arrive_and_check(settings.database, stop):
             with tracing.traced("api"):
                 async with (

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from procession.actions.load import built_in, load
 from procession.actions.registry import Registry
-from procession.actions.request import Stored
+from procession.actions.request import Stored, kept_in
 from procession.api.services import ClaimNames, Retention, Services
 from procession.app import providers
 from procession.app.budgets import allowed, longest_calls
@@ -30,7 +30,7 @@ def registry(settings: Settings, pool: Pool) -> Registry:
             mailer=providers.mailer(settings, tries(settings)),
             texts=providers.texts(settings),
             vercel=providers.vercel(settings),
-            requests=Stored(pool, ring(settings), Tokens()),
+            requests=Stored(kept_in(pool), ring(settings), Tokens()),
         )
     )
 

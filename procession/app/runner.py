@@ -15,8 +15,10 @@ from procession.actions.registry import Registry
 from procession.app.keeper import Keeper
 from procession.app.notice import notice
 from procession.outbound.http import Client
+from procession.queue.bodies import Bodies
 from procession.queue.claim import Wanted
 from procession.queue.ids import uuid7
+from procession.queue.intake import Intake
 from procession.queue.jobs import Chore, Working
 from procession.queue.leases import SELF_STOP, Held
 from procession.queue.manager import Work
@@ -24,7 +26,7 @@ from procession.queue.pool import Database, Pool
 from procession.queue.record import ClosedError, Recorder
 from procession.queue.removal import Windows
 from procession.queue.sealing import NO_KEYS, Ring
-from procession.queue.types import Happened, Passed, Recorded, Tell, nobody
+from procession.queue.types import Happened, Passed, Tell, nobody
 from procession.queue.workers import Worker
 from procession.tasks.attempt import PERFORMER, Performer, attempt
 from procession.tasks.backlog import BACKLOG, Measurer, backlog
@@ -83,21 +85,18 @@ class Runner:
             described=registry.catalogue().types,
         )
         repeatable = tuple(one for one in registry.types if registry.repeatable(one))
-        work = Work(
-            pool=pool,
-            wanted=Wanted(row.id, registry.types, repeatable),
-            slots=options.concurrency if options.enabled else 0,
-            held=held,
-            tell=self._heard,
-            wait=options.wait,
-        )
-        self._recorder = Recorder(pool, held, self._heard)
+        slots = options.concurrency if options.enabled else 0
+        self._intake = Intake(Wanted(row.id, registry.types, repeatable), slots, held, self._heard)
+        work = Work(pool=pool, intake=self._intake, held=held, tell=self._heard, wait=options.wait)
+        self._recorder = Recorder(pool, held, self._heard, self._intake)
         performer = Performer(
             registry=registry,
             client=client,
             limit=options.limit,
             pool=pool,
+            bodies=Bodies(pool),
             held=held,
+            intake=self._intake,
             recorder=self._recorder,
             max_depth=options.max_depth,
             console_url=options.console_url,
@@ -162,7 +161,7 @@ class Runner:
         raise UnaskedError
 
     async def _give_back(self) -> None:
-        for claim in self.working.unstarted():
+        for claim in self._held.unbegun():
             with suppress(ClosedError):
                 await self._recorder.release(claim, started=False)
 
@@ -174,8 +173,6 @@ class Runner:
         match happened:
             case Passed():
                 self._passed_at = monotonic()
-            case Recorded(step=step) if step.run.completed_at is None:
-                self.working.ring()  # its next action may be due already
             case _:
                 pass
         notice(happened)

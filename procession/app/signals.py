@@ -9,24 +9,23 @@ from contextlib import contextmanager
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
+# Seconds after the grace: 10 for what does not end when it is cancelled, and some for the end.
+LONGER = 15
+
 
 @contextmanager
-def on_stop(
-    first: Callable[[], None], second: Callable[[], None], within: float | None = None
-) -> Generator[None]:
+def on_stop(first: Callable[[], None], second: Callable[[], None], grace: float) -> Generator[None]:
     """Call `first` when a stop is asked for, and `second` when it is asked for again.
 
-    Or when the process goes on after so many seconds: a database that stands still lets nobody go.
+    Or when the process goes on long after its grace: a database that stands still lets nobody go.
     """
     loop, asked = asyncio.get_running_loop(), 0
 
     def ask() -> None:
         nonlocal asked
         asked += 1
-        if asked == 1 and within is not None:
-            timer = threading.Timer(within, second)
-            timer.daemon = True
-            timer.start()
+        if asked == 1:
+            after(grace + LONGER, second)
         (first if asked == 1 else second)()
 
     for one in STOPS:
@@ -36,6 +35,13 @@ def on_stop(
     finally:
         for one in STOPS:
             loop.remove_signal_handler(one)
+
+
+def after(seconds: float, call: Callable[[], None]) -> None:
+    """Call it then, whatever the loop and the other threads are at; no exit waits for it."""
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
 
 
 def at_once() -> None:

@@ -28,7 +28,7 @@ from procession.app.refusal import ArgumentError, RefusalError
 from procession.app.sample import Api, Sample
 from procession.app.server import Address, ListenError, listening
 from procession.app.settings import Settings
-from procession.app.signals import at_once, on_stop
+from procession.app.signals import after, at_once, on_stop
 from procession.app.start import arrive, begin, join, refusing, run
 from procession.app.worker import database_of, make_runner, options_of
 from procession.engine.access import Actor, ActorKind
@@ -55,6 +55,7 @@ Publish one of your own, and read its run:
 LOOPBACK = "127.0.0.0/8,::1/128"
 UP = Actor(kind=ActorKind.CONTROL, id="up", name="procession up")
 STOPS = (signal.SIGINT, signal.SIGTERM)
+LEAVING = 2.0  # seconds for a Postgres that was told to stop; it goes on to by itself
 
 
 @refusing()
@@ -129,7 +130,7 @@ class Up:
     async def run(self) -> None:
         """Migrate, then serve and work until asked to stop."""
         stop = asyncio.Event()
-        with on_stop(stop.set, self._at_once):
+        with on_stop(stop.set, self._at_once, self.settings.shutdown_grace_seconds):
             if not await arrive(self.settings.database, stop):
                 return
             await asyncio.to_thread(migrate, self.settings.database)
@@ -161,6 +162,7 @@ class Up:
                 await asyncio.to_thread(self.local.restart)
 
     def _at_once(self) -> None:
+        after(LEAVING, at_once)
         if self.local:
             self.local.leave()
         at_once()

@@ -25,9 +25,6 @@ from procession.queue.jobs import Jobs
 from procession.queue.pool import Database, Pool, make_pool
 from procession.queue.types import Happened
 
-# Seconds after the grace: 10 for what does not end when it is cancelled, and some for the end.
-LONGER = 15
-
 
 @refusing()
 def main(_: argparse.Namespace) -> None:
@@ -37,7 +34,7 @@ def main(_: argparse.Namespace) -> None:
 
 async def _alone(settings: Settings) -> None:
     stop = asyncio.Event()
-    with on_stop(stop.set, at_once, settings.shutdown_grace_seconds + LONGER):
+    with on_stop(stop.set, at_once, settings.shutdown_grace_seconds):
         if await arrive_and_check(settings.database, stop):
             async with make_pool(database_of(settings)) as pool:
                 await run_worker(settings, options_of(settings), pool, stop)
@@ -118,7 +115,7 @@ class _Plain:
         options = options_of(settings)
         concurrency = given.get("concurrency", options.concurrency)
         stop = asyncio.Event()
-        with refusing(), on_stop(stop.set, at_once, settings.shutdown_grace_seconds + LONGER):
+        with refusing(), on_stop(stop.set, at_once, settings.shutdown_grace_seconds):
             if not 1 <= concurrency <= MOST:
                 raise ArgumentError(f"--concurrency takes 1 to {MOST}, not {concurrency}")
             if given.get("queues"):

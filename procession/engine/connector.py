@@ -23,7 +23,8 @@ _ADDRESS = re.compile(
     r"(https?)://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::([0-9]{1,5}))?(/[!-~]*)?",
     re.ASCII | re.IGNORECASE,
 )
-_DOTS = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:[/?#]|$)", re.IGNORECASE)
+_SLASH = r"[/\\]|%2f|%5c"  # some servers unpack them before they follow the path
+_DOTS = re.compile(rf"(?:^|{_SLASH})(?:\.|%2e){{1,2}}(?:{_SLASH}|#|$)", re.IGNORECASE)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", re.ASCII)
 _SENDABLE = re.compile(r"[!-~](?:[ -~]*[!-~])?", re.ASCII)
 _HIGHEST_PORT = 65535

@@ -6,10 +6,12 @@ The address is kept as its origin, a header whose name looks like a credential's
 import codecs
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from uuid import UUID
 
 from msgspec import Struct
 
+from procession.engine.connector import IDEMPOTENCY_KEY
 from procession.engine.masking import mask
 from procession.engine.redaction import MASK, redact, storable
 
@@ -34,6 +36,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     request_slug: str | None = None
 
 
+@lru_cache(maxsize=256)
 def is_secret_header(name: str) -> bool:
     """Whether what stands in this header may be a credential."""
     return _SECRET_HEADER.search(name) is not None
@@ -54,8 +57,15 @@ def _shown(name: str, value: str, known: list[str]) -> str:
 
 
 def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """What a receiver that sends back its request would give away."""
-    return tuple(value for name, value in headers.items() if is_secret_header(name))
+    """What a receiver that sends back its request would give away.
+
+    The action's key lets nobody in: it is the id of the run, which the row has.
+    """
+    return tuple(
+        value
+        for name, value in headers.items()
+        if is_secret_header(name) and name != IDEMPOTENCY_KEY
+    )
 
 
 def excerpt(content: bytes, secrets: Iterable[str]) -> str | None:

@@ -6,11 +6,14 @@ functions. What may happen to a run is in `engine.run`.
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 DOCUMENT_FORMAT = 1  # of `Run.actions` as stored; a worker leaves newer ones alone
+
+Instant = Annotated[datetime, Meta(tz=True)]  # one without its zone is compared with no other
 
 
 class Status(StrEnum):
@@ -54,15 +57,15 @@ class Action(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lost: int = 0  # in a row
     in_doubt: bool = False  # an attempt may have gone out, and none has succeeded since
     repeatable: bool = False  # of the attempt in flight
-    started_at: datetime | None = None  # of the attempt in flight
-    next_attempt_at: datetime | None = None  # while it waits on back-off
+    started_at: Instant | None = None  # of the attempt in flight
+    next_attempt_at: Instant | None = None  # while it waits on back-off
     response_status: int | None = None
     error: str | None = None
     retryable: bool | None = None
-    completed_at: datetime | None = None
+    completed_at: Instant | None = None
     duration_ms: int | None = None
     halted_by: int | None = None
-    body: str | None = None  # the webhook's, from its first recorded attempt to its end
+    body: str | None = None  # the webhook's, from before it is first sent to its end
     undo: "Action | None" = None  # once the run is rolled back; of a succeeded action only
 
 

@@ -25,6 +25,9 @@ each code.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,13 @@ class NotFoundError(ProcessionError):
     @property
     def title(self) -> str:
         return f"The {self.what.replace('-', ' ')} does not exist"
+
+
+def found(thing: Thing | None, what: str) -> Thing:
+    """The thing; raises when there is none."""
+    if thing is None:
+        raise NotFoundError(what)
+    return thing
 
 
 class MethodNotAllowedError(ProcessionError):

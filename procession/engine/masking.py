@@ -8,12 +8,14 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from urllib.parse import quote
 
 from procession.engine.redaction import MASK
 from procession.engine.unescaping import Span, readings, without_broken
 
-_PLAIN = re.compile(r"[A-Za-z0-9._~-]*")  # stands for itself, in addresses and in JSON
+_PLAIN = re.compile(r"[A-Za-z0-9._~-]*")  # stands for itself in addresses
+_PLAIN_IN_JSON = re.compile(r"[ !#-\[\]-~]*")
 _FOR_ADDRESSES = bytes.maketrans(b"+/", b"-_")
 _ENCODED = re.compile(r"%[0-9A-F]{2}")
 LEAST_PART = 6  # signs of a secret's middle, or of its beginning before a cut, that are told apart
@@ -21,11 +23,13 @@ LEAST_PART = 6  # signs of a secret's middle, or of its beginning before a cut, 
 
 def mask(text: str, secrets: Iterable[str], *, is_cut: bool = False) -> str:
     """The text without these secrets; where it was cut, without what began before the cut."""
+    if is_cut and len(text) < LEAST_PART:
+        is_cut = False  # it is no beginning that is told apart
     # no form is shorter than its secret, so most of what is answered is not searched at all
     asked = {one for one in secrets if one and (is_cut or len(one) <= len(text))}
     if not asked:
         return text
-    forms = sorted({form for one in asked for form in forms_of(one)}, key=len)
+    forms = sorted({form for one in asked for form in _forms_kept(one)}, key=len)
     for form in reversed(forms):  # the longest first: a shorter one may be part of it
         text = text.replace(form, MASK)
     if is_cut and (at := _beginning(text, forms)) is not None:
@@ -38,9 +42,10 @@ def forms_of(secret: str) -> Iterator[str]:
     yield secret
     if not _PLAIN.fullmatch(secret):
         whole = quote(secret, safe="", errors="surrogatepass")
-        for encoded in (whole, whole.replace("%2F", "/"), whole.replace("%20", "+")):
-            yield encoded
-            yield _ENCODED.sub(lambda sign: sign[0].lower(), encoded)
+        lower = _ENCODED.sub(lambda sign: sign[0].lower(), whole)
+        for encoded, slash in ((whole, "%2F"), (lower, "%2f")):
+            yield from (encoded, encoded.replace(slash, "/"), encoded.replace("%20", "+"))
+    if not _PLAIN_IN_JSON.fullmatch(secret):
         for ascii_only in (True, False):
             yield json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
     raw = secret.encode("utf-8", "surrogatepass")
@@ -50,6 +55,11 @@ def forms_of(secret: str) -> Iterator[str]:
         if len(one) >= LEAST_PART:
             yield one.decode()
             yield one.translate(_FOR_ADDRESSES).decode()
+
+
+@lru_cache(maxsize=256)  # those of a workflow or a connector are used again and again
+def _forms_kept(secret: str) -> tuple[str, ...]:
+    return tuple(forms_of(secret))
 
 
 def _middle(raw: bytes, before: int) -> bytes:
@@ -71,7 +81,8 @@ def _escaped(text: str, forms: list[str], *, is_cut: bool) -> Iterator[Span]:
         for one in (shown, without_broken(shown)) if is_cut else ():
             if (at := _beginning(one, forms)) is not None:
                 yield where[at][0], len(text)
-    if is_cut and (at := _beginning(without_broken(text), forms)) is not None:
+    whole = without_broken(text) if is_cut else text
+    if whole != text and (at := _beginning(whole, forms)) is not None:
         yield at, len(text)
 
 

@@ -6,9 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from procession.engine.document import DOCUMENT_FORMAT, Run, is_finished, running
-from procession.engine.order import due
-from procession.engine.workflow import Definition
+from procession.engine.document import DOCUMENT_FORMAT, Due
 
 UNSERVED_AFTER = timedelta(minutes=10)  # without a live worker for the type, the action has failed
 
@@ -35,28 +33,26 @@ class Waiting(Struct, frozen=True, kw_only=True):
     """The reason, and what goes with it."""
 
     reason: Reason
-    ordinal: int  # of an undo, the action it undoes
+    ordinal: int | None  # of an undo, the action it undoes; None where that cannot be read
     until: datetime | None = None
     action_type: str | None = None
 
 
 def waiting(  # noqa: PLR0913 - what the reasons ask for
-    run: Run,
-    definition: Definition,
+    found: Due | None,
     now: datetime,
     *,
     workers: Sequence[LiveWorker],
     lease_until: datetime | None = None,
+    in_flight: int | None = None,
     no_worker_since: datetime | None = None,
     document_format: int = DOCUMENT_FORMAT,
 ) -> Waiting | None:
-    """The first reason that applies; none once the run is finished."""
-    if is_finished(run):
+    """The first reason that applies; none once the run is finished, when nothing is held or due."""
+    if lease_until is not None:
+        return Waiting(reason=Reason.LEASE_HELD, ordinal=in_flight, until=lease_until)
+    if found is None:
         return None
-    if (place := running(run)) is not None:
-        return Waiting(reason=Reason.LEASE_HELD, ordinal=place[0], until=lease_until)
-    found = due(run, definition, now)
-    assert found is not None, "an unfinished run has something due or in flight"
     if found.at > now:
         return Waiting(reason=Reason.RETRY_AT, ordinal=found.ordinal, until=found.at)
     if not any(

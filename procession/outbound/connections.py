@@ -44,8 +44,8 @@ class Connections:
         return httpcore.AsyncHTTP11Connection(url.origin, stream, KEPT_SECONDS)
 
     async def give_back(self, aim: Target, connection: httpcore.AsyncHTTP11Connection) -> None:
-        """Keep it, unless it was closed; and close what was kept long enough."""
-        if not connection.is_idle():
+        """Keep it, unless it was closed or said too much; and close what was kept long enough."""
+        if not connection.is_idle() or _has_more(connection):
             await connection.aclose()
             return
         origin = (aim.scheme, aim.host, aim.port)
@@ -76,3 +76,9 @@ class Connections:
         self._idle.clear()
         for connection in kept:
             await connection.aclose()
+
+
+def _has_more(connection: httpcore.AsyncHTTP11Connection) -> bool:
+    """Whether bytes came behind the answer: the next call would take them for its own."""
+    more, _ = connection._h11_state.trailing_data  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  nobody else knows
+    return bool(more)

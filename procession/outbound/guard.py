@@ -8,6 +8,7 @@ for development.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 import httpx2 as httpx
@@ -54,9 +55,11 @@ ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # the upper half of an interface id that em
 _NAME = re.compile(r"[a-z0-9._-]{1,255}", re.ASCII)
 _ENDS_IN_A_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?", re.ASCII)
 _AUTHORITY = re.compile(r"[^:/?#]*://([^/?#]*)")
+_PORT = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::([0-9]{0,5}))?", re.ASCII)  # behind the host
 _AFTER_AUTHORITY = re.compile(r"[/?#]")
 _LIKE_A_HOST = re.compile(r"\[[0-9a-fA-F:.%]{1,80}\]|[^\s:@\[\]\\\x00-\x1f]{1,255}")
 _HIGHEST_PORT = 65535
+LONGEST_KEPT = 2_048  # so that what is kept stays small
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +80,34 @@ def networks(text: str) -> tuple[Network, ...]:
 
 def target(url: str) -> Target:
     """Take an address apart; raises AddressRefused unless it is http or https to a plain host."""
+    return _target_kept(url) if len(url) <= LONGEST_KEPT else _target(url)
+
+
+def _target(url: str) -> Target:
     written = _AUTHORITY.match(url)
     authority = written[1] if written else ""
     try:
         read = httpx.URL(url)
         host = read.raw_host.decode("ascii")
-        port = read.port or (443 if read.scheme == "https" else 80)
     except (httpx.InvalidURL, ValueError):
         raise AddressRefused(_plain(authority)) from None
+    port = _port(authority, 443 if read.scheme == "https" else 80)
     absolute = read.scheme in ("http", "https") and bool(host)
-    if not absolute or "@" in authority or not _is_plain(host) or port > _HIGHEST_PORT:
+    if not absolute or "@" in authority or not _is_plain(host) or not port:
         raise AddressRefused(_plain(authority))
     return Target(read.raw_scheme, host, port, read.netloc, read.raw_path)
+
+
+_target_kept = lru_cache(maxsize=512)(_target)  # the same few are called again and again
+
+
+def _port(authority: str, default: int) -> int | None:
+    """The port in digits that everybody reads alike; None where there is no such port."""
+    found = _PORT.fullmatch(authority)
+    if found is None:
+        return None
+    port = int(found[1]) if found[1] else default
+    return port if 0 < port <= _HIGHEST_PORT else None
 
 
 def _is_plain(host: str) -> bool:

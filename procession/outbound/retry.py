@@ -12,7 +12,13 @@ from typing import Generic, Protocol, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, stop_after_attempt
 
-from procession.outbound.faults import ConnectionFailed, ConnectionLost, NameNotResolved, Timeout
+from procession.outbound.faults import (
+    ConnectionFailed,
+    ConnectionLost,
+    Fault,
+    NameNotResolved,
+    Timeout,
+)
 
 UNSENT = (NameNotResolved, ConnectionFailed)
 IN_DOUBT = (Timeout, ConnectionLost)
@@ -75,23 +81,37 @@ class Retries(Generic[R]):
 
     async def send(self, once: Callable[[], Awaitable[R]]) -> R:
         """The last answer; raises the last fault when there is none."""
+        first = await self._try(once)
+        if not self._worth(first):
+            return _given(first)
+        return await self._more(once, first)
 
-        async def counted() -> R:
-            self.made += 1
-            return await once()
+    async def _more(self, once: Callable[[], Awaitable[R]], first: R | Fault) -> R:
+        """What tenacity makes of a first try that did not do. Most calls never come here."""
+        made = [first]
+
+        async def said() -> R:
+            return _given(made.pop() if made else await self._try(once))
 
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self._most),
-            retry=self._again,
+            retry=lambda state: self._worth(_said(state)),
             wait=self._pause,
             before_sleep=self._dismiss,
             sleep=self._sleep,
             retry_error_callback=_last,
         )
-        return await retrying(counted)
+        return await retrying(said)
 
-    def _again(self, state: RetryCallState) -> bool:
-        said = self._said(state)
+    async def _try(self, once: Callable[[], Awaitable[R]]) -> R | Fault:
+        self.made += 1
+        try:
+            return await once()
+        except Fault as fault:
+            return fault
+
+    def _worth(self, said: Reply | BaseException) -> bool:
+        """Whether another try may be answered better."""
         if isinstance(said, BaseException):
             return isinstance(said, UNSENT) or (self._resend and isinstance(said, IN_DOUBT))
         if said.retry_after is not None and said.retry_after > self._tries.longest_retry_after:
@@ -100,18 +120,25 @@ class Retries(Generic[R]):
 
     def _pause(self, state: RetryCallState) -> float:
         """The jitter, after what the receiver asked for."""
-        wait, said = self._jitter.next(), self._said(state)
+        wait, said = self._jitter.next(), _said(state)
         asked = None if isinstance(said, BaseException) else said.retry_after
         return wait + (asked.total_seconds() if asked else 0)
 
     async def _dismiss(self, state: RetryCallState) -> None:
-        said = self._said(state)
+        said = _said(state)
         if not isinstance(said, BaseException):
             await said.aclose()
 
-    def _said(self, state: RetryCallState) -> R | BaseException:
-        assert state.outcome is not None
-        return state.outcome.exception() or state.outcome.result()
+
+def _given(said: R | Fault) -> R:
+    if isinstance(said, Fault):
+        raise said
+    return said
+
+
+def _said(state: RetryCallState) -> Reply | BaseException:
+    assert state.outcome is not None
+    return state.outcome.exception() or state.outcome.result()
 
 
 def _last(state: RetryCallState) -> object:

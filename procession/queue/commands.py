@@ -5,9 +5,12 @@ a command needs no worker. A command that could make something start holds the w
 mode first: a delete of the workflow comes wholly before it or wholly after.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
+
+from psycopg import DataError, IntegrityError
 
 from procession.engine import run as engine
 from procession.engine.errors import ConflictError, NotFoundError
@@ -23,6 +26,8 @@ from procession.queue.audit import By, Note, note
 from procession.queue.pool import Connection
 from procession.queue.save import AT_ONCE, Row, Seen, encode, save
 from procession.queue.stored_run import StoredRun, one
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,19 @@ async def locked(conn: Connection, target: Target) -> StoredRun:
     found = await one(conn, target.tenant, target.run_id)  # a statement that begins after the lock
     if found is None:
         raise NotFoundError("run")
+    return decidable(found)
+
+
+NEWER = "A newer release has written the run {}. It is left to that release."
+UNREADABLE = "The run {} cannot be read, for its row was edited by hand. Put that right first."
+UNWRITABLE = "What would become of it cannot be stored, for a row was edited by hand."
+
+
+def decidable(found: StoredRun) -> StoredRun:
+    """The run, if all of it can be read: what is decided on a part would drop the rest."""
+    if not found.is_read:
+        newer = found.document_format > DOCUMENT_FORMAT
+        raise ConflictError("run-changed", (NEWER if newer else UNREADABLE).format(found.id))
     return found
 
 
@@ -147,14 +165,19 @@ async def write(conn: Connection, tenant: str, steps: Sequence[tuple[StoredRun, 
     rows = [row(tenant, found, step) for found, step in steps]
     for first in range(0, len(rows), AT_ONCE):
         batch = rows[first : first + AT_ONCE]
-        if len(await save(conn, batch)) < len(batch):
+        try:
+            saved = await save(conn, batch)
+        except (DataError, IntegrityError) as error:  # a number may be too large, say
+            log.exception("What was decided on a run cannot be written")
+            raise ConflictError("run-changed", UNWRITABLE) from error
+        if len(saved) < len(batch):
             raise ConflictError("run-changed")
 
 
 def row(tenant: str, found: StoredRun, step: Step) -> bytes:
     """The step as `save` takes it."""
     if found.document_format > DOCUMENT_FORMAT:  # what this release cannot read, it would drop
-        raise ConflictError("run-changed", "A newer release has written this run.")
+        raise ConflictError("run-changed", NEWER.format(found.id))
     seen = Seen(tenant=tenant, id=found.id, version=found.version, outputs=found.outputs)
     return encode(Row.of(seen, step, found.definition, found.now))
 

@@ -8,12 +8,13 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 from psycopg.errors import ForeignKeyViolation
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from procession.engine.connector import Connector, Sent
 from procession.engine.errors import ConflictError, NotFoundError
 from procession.queue.audit import By, Note, note
+from procession.queue.named import part_of, remove, row_of
 from procession.queue.pool import Connection
 from procession.queue.runs import Span
 from procession.queue.sealing import Place, Ring, UnreadableError
@@ -72,9 +73,7 @@ LOCK = """
 
 
 async def _read(conn: Connection, tenant: str, slug: str, *, locked: bool) -> Kept | None:
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(LOCK if locked else ONE, {"tenant": tenant, "slug": slug})
-        row = await cursor.fetchone()
+    row = await row_of(conn, LOCK if locked else ONE, {"tenant": tenant, "slug": slug})
     return None if row is None else kept_of(row)
 
 
@@ -139,12 +138,15 @@ async def save(conn: Connection, saving: Saving, by: By) -> tuple[Kept, bool]:
             }
             written = await conn.execute(REPLACE if before else INSERT, values)
             if written.rowcount:
-                what = Note("connector.saved", "Connector", slug, {"slug": slug})
-                await note(conn, tenant, by, what)
+                await note(conn, tenant, by, _noted("saved", slug))
                 after = await _read(conn, tenant, slug, locked=False)
                 assert after is not None, "its row is locked"
                 return after, before is None
         # somebody else has made it since: it is decided anew
+
+
+def _noted(done: str, slug: str) -> Note:
+    return Note(f"connector.{done}", "Connector", slug, {"slug": slug})
 
 
 PAGE = """
@@ -161,10 +163,8 @@ PAGE = """
 
 async def page(conn: Connection, tenant: str, span: Span) -> tuple[list[Kept], int]:
     """Part of them, by slug, and how many there are."""
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(PAGE, {"tenant": tenant, **span.values})
-        rows = await cursor.fetchall()
-    return [kept_of(row) for row in rows if row["slug"] is not None], rows[0]["count"]
+    rows, total = await part_of(conn, PAGE, {"tenant": tenant, **span.values})
+    return [kept_of(row) for row in rows], total
 
 
 DELETE = "delete from connector where tenant = %(tenant)s and slug = %(slug)s"
@@ -174,10 +174,8 @@ async def delete(conn: Connection, tenant: str, slug: str, by: By) -> None:
     """Take it away, unless a request names it: the foreign key decides, also against a race."""
     try:
         async with conn.transaction():
-            deleted = await conn.execute(DELETE, {"tenant": tenant, "slug": slug})
-            if deleted.rowcount == 0:
+            named = {"tenant": tenant, "slug": slug}
+            if not await remove(conn, DELETE, named, by, _noted("deleted", slug)):
                 raise NotFoundError("connector")
-            what = Note("connector.deleted", "Connector", slug, {"slug": slug})
-            await note(conn, tenant, by, what)
     except ForeignKeyViolation:
         raise ConflictError("connector-in-use", "A request is sent through it.") from None

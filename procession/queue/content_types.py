@@ -5,12 +5,13 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 from psycopg.errors import ForeignKeyViolation
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from procession.engine.content_type import ContentType
 from procession.engine.errors import ConflictError, NotFoundError
-from procession.queue.audit import By, Note, note
+from procession.queue.audit import By, Note
+from procession.queue.named import make_or_replace, part_of, remove, row_of
 from procession.queue.pool import Connection
 from procession.queue.runs import Span
 
@@ -49,15 +50,16 @@ async def save(
 ) -> tuple[Kept, bool]:
     """Make it or replace it; and whether it is new. Saving what is there already does nothing."""
     document = Jsonb(definition, dumps=msgspec.json.encode)
+    values = {"tenant": tenant, "name": name, "definition": document}
     async with conn.transaction():
-        cursor = await conn.execute(SAVE, {"tenant": tenant, "name": name, "definition": document})
-        row = await cursor.fetchone()
-        if row is not None:
-            saved = Note("content-type.saved", "ContentType", name, {"name": name})
-            await note(conn, tenant, by, saved)
+        is_new = await make_or_replace(conn, SAVE, values, by, _noted("saved", name))
         kept = await one(conn, tenant, name)
     assert kept is not None, "its row is locked, also by a save that has nothing to do"
-    return kept, row is not None and bool(row[0])
+    return kept, is_new
+
+
+def _noted(done: str, name: str) -> Note:
+    return Note(f"content-type.{done}", "ContentType", name, {"name": name})
 
 
 ONE = """
@@ -68,9 +70,7 @@ ONE = """
 
 
 async def one(conn: Connection, tenant: str, name: str) -> Kept | None:
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(ONE, {"tenant": tenant, "name": name})
-        row = await cursor.fetchone()
+    row = await row_of(conn, ONE, {"tenant": tenant, "name": name})
     return None if row is None else _kept(row)
 
 
@@ -88,10 +88,8 @@ PAGE = """
 
 async def page(conn: Connection, tenant: str, span: Span) -> tuple[list[Kept], int]:
     """Part of them, by name, and how many there are."""
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(PAGE, {"tenant": tenant, **span.values})
-        rows = await cursor.fetchall()
-    return [_kept(row) for row in rows if row["name"] is not None], rows[0]["count"]
+    rows, total = await part_of(conn, PAGE, {"tenant": tenant, **span.values})
+    return [_kept(row) for row in rows], total
 
 
 DELETE = "delete from content_type where tenant = %(tenant)s and name = %(name)s"
@@ -101,11 +99,9 @@ async def delete(conn: Connection, tenant: str, name: str, by: By) -> None:
     """Take it away, unless entries exist: their foreign key decides, also against a race."""
     try:
         async with conn.transaction():
-            deleted = await conn.execute(DELETE, {"tenant": tenant, "name": name})
-            if deleted.rowcount == 0:
+            named = {"tenant": tenant, "name": name}
+            if not await remove(conn, DELETE, named, by, _noted("deleted", name)):
                 raise NotFoundError("content type")
-            gone = Note("content-type.deleted", "ContentType", name, {"name": name})
-            await note(conn, tenant, by, gone)
     except ForeignKeyViolation:
         detail = "Entries of this content type exist."
         raise ConflictError("content-type-in-use", detail) from None

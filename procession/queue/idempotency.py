@@ -96,9 +96,7 @@ def _kept(one: Asked, ring: Ring, *, is_same: bool, answer: str | None) -> Answe
     try:
         return msgspec.json.decode(ring.open(answer, one.place), type=Answer)
     except UnreadableError:
-        detail = (
-            "Its answer is sealed by a key that is gone. Send another one to have it done."
-        )
+        detail = "Its answer is sealed by a key that is gone. Send another one to have it done."
         raise IdempotencyKeyReusedError(detail) from None
 
 

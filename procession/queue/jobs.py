@@ -17,7 +17,6 @@ from typing_extensions import override
 from procession.queue.ahead import MAINTENANCE
 from procession.queue.manager import ATTEMPT, POLL, Manager, Work
 from procession.queue.pool import Pool
-from procession.queue.types import Claim
 
 NEVER = 1e9  # seconds; an attempt is not aborted by a row of its job, but cancelled by its run's
 
@@ -62,6 +61,7 @@ class Working:
         chores: Sequence[Chore] = (),
     ) -> None:
         self._pool = work.pool
+        self._intake = work.intake
         self._app = App(connector=PsycopgConnector())
         self._app.task(name=ATTEMPT, pass_context=True)(task)
         for one in chores:  # no lock: one that a dead worker left in doing would hold it for ever
@@ -70,11 +70,10 @@ class Working:
             )(one.task)
             if one.cron is not None:
                 self._app.periodic(cron=one.cron)(chore)
-        self._manager = Manager(self._app.connector, work)
-        self._app.job_manager = self._manager
+        self._app.job_manager = Manager(self._app.connector, work)
         self._worker = Worker(
             self._app,
-            concurrency=work.slots + max(1, len(chores)),
+            concurrency=work.intake.slots + max(1, len(chores)),
             wait=work.wait,
             fetch_job_polling_interval=POLL,
             abort_job_polling_interval=NEVER,
@@ -89,15 +88,7 @@ class Working:
         async with self._app.open_async(self._pool):
             await self._worker.run()
 
-    def ring(self) -> None:
-        """There may be something to claim."""
-        self._manager.ring()
-
     def stop(self) -> None:
         """Claim nothing more, and end once what is in flight has."""
-        self._manager.stop()
+        self._intake.close()
         self._worker.stop()
-
-    def unstarted(self) -> list[Claim]:
-        """What was claimed and never begun, to be given back."""
-        return self._manager.unstarted()

@@ -66,9 +66,18 @@ class Held:
     def begin(self, token: int, task: asyncio.Task[object]) -> Claim | None:
         """The claim that this task performs; None when its lease was lost before it began."""
         claim = self._claims.get(token)
-        if claim is not None:
-            self._tasks[token] = task
+        if claim is None or token in self._lost or self._lapses(claim):
+            return None
+        self._tasks[token] = task
         return claim
+
+    def unbegun(self) -> list[Claim]:
+        """What was leased and is held still, though no task performs it."""
+        return [
+            one
+            for one in self.claims()
+            if one.token not in self._tasks and one.token not in self._lost
+        ]
 
     def forget(self, token: int) -> None:
         """It was recorded, given back or lost."""
@@ -104,15 +113,16 @@ class Held:
 
     def fence(self) -> int:
         """Cancel what has not been renewed for so long that its lease may end; how many."""
-        limit, last = monotonic() - SELF_STOP.total_seconds(), self._renewal
         lapsing = [
-            one.token
-            for one in self.claims()
-            if max(last.behind.get(one.token, last.at), one.stopwatch) < limit
-            and one.token not in self._lost
+            one.token for one in self.claims() if one.token not in self._lost and self._lapses(one)
         ]
         self.lose(lapsing)
         return len(lapsing)
+
+    def _lapses(self, one: Claim) -> bool:
+        last = self._renewal
+        known = max(last.behind.get(one.token, last.at), one.asked_at)
+        return known < monotonic() - SELF_STOP.total_seconds()
 
 
 # A row that somebody else has locked is passed over: the others must not wait for it. What is left

@@ -8,10 +8,9 @@ from here: the worker would end of it, and ask again is all it can do.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from time import monotonic, time_ns
+from time import monotonic
 from typing import Any
 
 from procrastinate import JobContext
@@ -23,10 +22,10 @@ from psycopg import Error
 from typing_extensions import override
 
 from procession.queue.ahead import MAINTENANCE, maintenance_waits, seconds_to_next
-from procession.queue.claim import Wanted, claim
+from procession.queue.intake import Intake
 from procession.queue.leases import Held
 from procession.queue.pool import Pool
-from procession.queue.types import Claim, Claimed, Passed, Tell, nobody
+from procession.queue.types import Claim, Passed, Tell, nobody
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +39,7 @@ class Work:
     """What a worker does, and what it shares with the rest of its process."""
 
     pool: Pool
-    wanted: Wanted
-    slots: int  # attempts at a time; none where the runner is switched off
+    intake: Intake
     held: Held
     tell: Tell = nobody
     wait: bool = True  # for more, once there is nothing due
@@ -84,79 +82,47 @@ class Manager(JobManager):
     def __init__(self, connector: BaseConnector, work: Work) -> None:
         super().__init__(connector)
         self._work = work
-        self._ready = deque[Claim]()
-        self._served_last = ""
-        self._bell = asyncio.Event()
-        self._stopping = False
+        self._intake = work.intake
         self._maintained_at = 0.0
         self._next_due = 0.0  # when a run falls due, by this process's clock; the poll is sooner
 
-    def ring(self) -> None:
-        """There may be something to claim."""
-        self._bell.set()
-
-    def stop(self) -> None:
-        """Claim nothing more."""
-        self._stopping = True
-        self.ring()
-
-    def unstarted(self) -> list[Claim]:
-        """What was claimed and is not to be started any more."""
-        claims = list(self._ready)
-        self._ready.clear()
-        return claims
-
     @override
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        while not self._stopping:
-            # Before looking: what rings from here on is heard below; what is held now may go on.
-            self._bell.clear()
-            ends = not (self._work.wait or self._work.held)
-            job = self._started() or await self._claimed() or await self._maintenance(worker_id)
+        while self._intake.is_open:
+            self._intake.listen()
+            ends = not (self._work.wait or self._work.held)  # what is held now may go on
+            job = self._begun() or await self._claimed() or await self._maintenance(worker_id)
             if job is not None or ends:
                 return job
             await self._rest()
         return None
 
-    def _started(self) -> Attempt | None:
-        while self._ready and not self._stopping:
-            one = self._ready.popleft()
-            if not self._work.held.is_lost(one.token):
-                return attempt_of(one)
-            self._work.held.forget(one.token)
-        return None
+    def _begun(self) -> Attempt | None:
+        one = self._intake.next()
+        return None if one is None else attempt_of(one)
 
     async def _claimed(self) -> Attempt | None:
         """The first of what a claim for all free slots gave."""
         work = self._work
-        free = work.slots - len(work.held)
-        if free <= 0:
-            if work.slots:
+        if self._intake.free <= 0:
+            if self._intake.slots:
                 work.tell(Passed())  # a pass waits for no action
             return None
-        began = time_ns()
         try:
             async with work.pool.connection() as conn:
-                claims = await claim(conn, work.wanted, free, self._served_last)
-                if not claims:
+                if not await self._intake.claim(conn):
                     self._falls_due(await seconds_to_next(conn))
         except PASSING as error:
             log.warning("Nothing could be claimed: %s", type(error).__name__)
             return None
-        work.tell(Passed())
-        if claims:
-            work.held.add(claims)
-            work.tell(Claimed(tuple(claims), began))
-            self._served_last = claims[-1].tenant.slug
-            self._ready.extend(claims)
-        return self._started()
+        return self._begun()
 
     def _falls_due(self, seconds: float | None) -> None:
         self._next_due = monotonic() + (POLL if seconds is None else seconds)
 
     async def _maintenance(self, worker_id: int) -> Job | None:
         now = monotonic()
-        if self._stopping or now < self._maintained_at + POLL:
+        if not self._intake.is_open or now < self._maintained_at + POLL:
             return None
         self._maintained_at = now
         try:
@@ -173,18 +139,13 @@ class Manager(JobManager):
         wait = POLL
         if 0 < (until := self._next_due - monotonic()) < POLL:
             wait = until
-        try:
-            async with asyncio.timeout(wait):
-                await self._bell.wait()
-        except TimeoutError:
-            return
+        await self._intake.rest(wait)
 
     @override
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
-        """Forget an attempt: its outcome took the job along, or its lease will lapse."""
+        """An attempt's outcome took the job along, or its lease will lapse. Its slot is free."""
         if isinstance(job, Attempt):
-            self._work.held.forget(job.token)
-            self.ring()
+            self._intake.ring()
             return
         try:
             await super().finish_job(job, status, delete_job)
@@ -199,14 +160,14 @@ class Manager(JobManager):
 
         async def hear(*, channel: str, notification: Notification) -> None:  # noqa: ARG001  a callback's
             if notification["type"] == "job_inserted":
-                self.ring()
+                self._intake.ring()
 
         while True:
             try:
                 await super().listen_for_jobs(on_notification=hear, queues=None)
             except PASSING as error:
                 log.warning("Job notifications are not heard: %s", type(error).__name__)
-            self.ring()
+            self._intake.ring()
             await asyncio.sleep(POLL)
 
     @override
@@ -237,7 +198,7 @@ class Manager(JobManager):
     @override
     async def register_worker(self) -> int:
         """Procrastinate's row of this worker; it matters to maintenance tasks only."""
-        while not self._stopping:
+        while self._intake.is_open:
             try:
                 return await super().register_worker()
             except PASSING as error:

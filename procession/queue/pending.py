@@ -3,11 +3,13 @@
 import asyncio
 import random
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from procession.engine.delivery import Delivery
 from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
 from procession.engine.run import Run, Step, release, settle
-from procession.queue.save import Row, Seen, encode
+from procession.queue.pool import Connection
+from procession.queue.save import Row, Seen, encode, save
 from procession.queue.types import Claim
 
 UNSTORABLE = "What came of the attempt could not be stored."
@@ -50,6 +52,7 @@ class Pending:
     jitter: float = field(default_factory=random.random)
     row: bytes = b""
     step: Step | None = None
+    goes_on: bool = False  # the run has something else to do at once
     unsure: bool = False  # the answer to a write of it was lost
     written: asyncio.Future[Step | None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
@@ -77,8 +80,9 @@ class Pending:
             token=claim.token,
             outputs=run.outputs,
         )
-        self.row = encode(Row.of(seen, step, claim.definition, now))
-        self.step = step
+        row = Row.of(seen, step, claim.definition, now)
+        self.row, self.step = encode(row), step
+        self.goes_on = row.due_at is not None and row.due_at <= now
 
     def part(self) -> bool:
         """Leave the rows of deliveries for later; False when there are none in the way."""
@@ -93,3 +97,9 @@ class Pending:
         self.ended = self.ended.reduced
         self.decide(self.claim.run, self.claim.version)
         return True
+
+
+async def write(conn: Connection, group: list[Pending], wait: str) -> set[UUID]:
+    """Save what these decide, in the order of the group; the ids of the runs that were written."""
+    deliveries = [row for one in group if not one.apart for row in one.deliveries]
+    return await save(conn, [one.row for one in group], deliveries, wait=wait)

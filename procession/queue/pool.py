@@ -16,7 +16,7 @@ Pool = AsyncConnectionPool[Connection]
 # size, each of them is a short walk along indexes.
 INDEXES = (
     " -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off"
-    " -c random_page_cost=1.1 -c jit=off"
+    " -c random_page_cost=1.1 -c jit=off -c plan_cache_mode=force_generic_plan"
 )
 
 # What the driver and the statements understand, whatever the database or the role is set to.

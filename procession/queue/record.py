@@ -18,12 +18,13 @@ from psycopg.errors import LockNotAvailable, ProgramLimitExceeded
 from procession.engine.delivery import Delivery
 from procession.engine.run import Step
 from procession.queue.deliveries import Apart, rows_of
+from procession.queue.intake import Intake
 from procession.queue.late import is_written, latest, note
 from procession.queue.leases import Held
 from procession.queue.outage import OUTAGES
-from procession.queue.pending import UNSTORABLE, Ended, Pending
+from procession.queue.pending import UNSTORABLE, Ended, Pending, write
 from procession.queue.pool import Connection, Pool
-from procession.queue.save import AT_ONCE, save
+from procession.queue.save import AT_ONCE
 from procession.queue.types import Claim, Discarded, Recorded, Released, Tell, nobody
 
 __all__ = ["UNSTORABLE", "Ended", "Recorder"]
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 AGAIN = timedelta(milliseconds=500)  # between tries while the database does not answer
 # Turns of the event loop that others are waited for: what it takes to begin and to end a claim
 # that was just fetched. No clock is waited on, and for a lone outcome nothing at all.
-TURNS = 8
+TURNS = 16
 WAIT = "1s"  # of a group for a row that somebody else has locked; a command holds one for moments,
 ALONE = "100ms"  # and then of each alone, to find the one that is locked by who stands still
 LAST = timedelta(seconds=5)  # for what is on its way when the worker stops
@@ -46,10 +47,13 @@ class ClosedError(Exception):
 class Recorder:
     """Writes outcomes in groups, while `run` goes on."""
 
-    def __init__(self, pool: Pool, held: Held, tell: Tell = nobody) -> None:
+    def __init__(
+        self, pool: Pool, held: Held, tell: Tell = nobody, intake: Intake | None = None
+    ) -> None:
         self._pool = pool
         self._held = held
         self._tell = tell
+        self._intake = intake
         self._pending: list[Pending] = []
         self._some = asyncio.Event()
         self._locked: list[Pending] = []  # tried beside the others, which do not wait for them
@@ -137,7 +141,7 @@ class Recorder:
             if not self._pending:
                 self._some.clear()
             if group:
-                await self._flush(sorted(group, key=_place))
+                await self._flush(sorted(group, key=_place), go_on=True)
 
     async def _write_what_was_locked(self) -> None:
         while True:
@@ -162,13 +166,15 @@ class Recorder:
             for _ in range(TURNS):
                 await asyncio.sleep(0)
 
-    async def _flush(self, group: list[Pending], wait: str = WAIT) -> None:
+    async def _flush(self, group: list[Pending], wait: str = WAIT, *, go_on: bool = False) -> None:
+        intake = self._intake if go_on else None
+        if intake and not intake.may_follow(group):
+            intake = None
         try:
             async with self._pool.connection() as conn:
-                with_them = [row for one in group if not one.apart for row in one.deliveries]
-                saved = await save(conn, [one.row for one in group], with_them, wait=wait)
+                written = await (intake.write if intake else write)(conn, group, wait)
                 for one in group:
-                    if one.claim.id in saved:
+                    if one.claim.id in written:
                         _answer(one, one.step)
                     else:
                         await self._moved_on(conn, one)
@@ -183,7 +189,10 @@ class Recorder:
                 one.unsure = one.apart = True  # what it sent may be what is in the way
                 self._later(one)
         except Error as error:
-            await self._one_by_one(group, error)
+            if intake:
+                await self._flush(group)  # it may be the claim that failed
+            else:
+                await self._one_by_one(group, error)
 
     async def _set_aside(self, group: list[Pending]) -> None:
         """Part a group that waited for too long, and keep apart what alone does so too."""

@@ -12,9 +12,10 @@ from psycopg.types.json import Jsonb
 
 from procession.engine.errors import Fault, NotFoundError, ValidationFailedError
 from procession.engine.request_definition import SAFE, RequestDefinition
-from procession.queue.audit import By, Note, note
+from procession.queue.audit import By, Note
 from procession.queue.connectors import Kept as Connector
 from procession.queue.connectors import kept_of as connector_of
+from procession.queue.named import make_or_replace, part_of, remove, row_of
 from procession.queue.pool import Connection
 from procession.queue.runs import Span
 
@@ -61,16 +62,17 @@ async def save(
     }
     try:
         async with conn.transaction():
-            row = await (await conn.execute(SAVE, values)).fetchone()
-            if row is not None:
-                what = Note("request.saved", "Request", slug, {"slug": slug})
-                await note(conn, tenant, by, what)
+            is_new = await make_or_replace(conn, SAVE, values, by, _noted("saved", slug))
             kept = await one(conn, tenant, slug)
     except ForeignKeyViolation:
         fault = Fault("connectorSlug", "is not a connector of this tenant")
         raise ValidationFailedError([fault]) from None
     assert kept is not None, "its row is locked, also by a save that has nothing to do"
-    return kept, row is not None and bool(row[0])
+    return kept, is_new
+
+
+def _noted(done: str, slug: str) -> Note:
+    return Note(f"request.{done}", "Request", slug, {"slug": slug})
 
 
 ONE = """
@@ -80,9 +82,7 @@ ONE = """
 
 
 async def one(conn: Connection, tenant: str, slug: str) -> Kept | None:
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(ONE, {"tenant": tenant, "slug": slug})
-        row = await cursor.fetchone()
+    row = await row_of(conn, ONE, {"tenant": tenant, "slug": slug})
     return None if row is None else _kept(row)
 
 
@@ -100,10 +100,8 @@ PAGE = """
 
 async def page(conn: Connection, tenant: str, span: Span) -> tuple[list[Kept], int]:
     """Part of them, by slug, and how many there are."""
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(PAGE, {"tenant": tenant, **span.values})
-        rows = await cursor.fetchall()
-    return [_kept(row) for row in rows if row["slug"] is not None], rows[0]["count"]
+    rows, total = await part_of(conn, PAGE, {"tenant": tenant, **span.values})
+    return [_kept(row) for row in rows], total
 
 
 DELETE = "delete from request_definition where tenant = %(tenant)s and slug = %(slug)s"
@@ -112,10 +110,9 @@ DELETE = "delete from request_definition where tenant = %(tenant)s and slug = %(
 async def delete(conn: Connection, tenant: str, slug: str, by: By) -> None:
     """Take it away. A workflow that names it fails when it is performed."""
     async with conn.transaction():
-        deleted = await conn.execute(DELETE, {"tenant": tenant, "slug": slug})
-        if deleted.rowcount == 0:
+        named = {"tenant": tenant, "slug": slug}
+        if not await remove(conn, DELETE, named, by, _noted("deleted", slug)):
             raise NotFoundError("request")
-        await note(conn, tenant, by, Note("request.deleted", "Request", slug, {"slug": slug}))
 
 
 SLUGS = "select slug from request_definition where tenant = %(tenant)s"

@@ -4,10 +4,8 @@ No leader is needed: rows are taken with SKIP LOCKED, a bounded number at a time
 decided on under its row's lock, so a second keeper finds nothing to do.
 """
 
-import logging
 from collections.abc import Callable
 from datetime import datetime
-from time import monotonic
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -20,8 +18,7 @@ from procession.queue.claim import definition_of, run_of
 from procession.queue.leases import SyncConnection
 from procession.queue.save import AT_ONCE, SAVE, Row, Seen, encode, rows_of
 from procession.queue.types import Rescued, Stopped
-
-log = logging.getLogger(__name__)
+from procession.queue.unread import Unread
 
 # `now()`, since an index is not asked by a clock that moves, and these wait for no lock. A newer
 # document is left to the workers that know it.
@@ -72,8 +69,6 @@ SWITCHED_OFF = """
 """
 
 BATCHES = 10  # that one call asks for, if none of a batch can be read
-LEFT = 600.0  # seconds; somebody may have put it right by then
-MOST_UNREAD = 10_000  # that are remembered
 
 Decide = Callable[[Run, Definition, datetime], Step]
 Decided = tuple[str, UUID, Step, bytes]
@@ -134,30 +129,6 @@ def _decided(row: tuple[Any, ...], decide: Decide) -> Decided | None:
         _unread.add(id_, error)
         return None
     return tenant, id_, step, encoded
-
-
-class Unread:
-    """Runs that cannot be read or written: each is said once, and left alone for a while."""
-
-    def __init__(self) -> None:
-        self._until: dict[UUID, float] = {}
-
-    def ids(self) -> list[UUID]:
-        """Those that are left for now."""
-        now = monotonic()
-        return [id_ for id_, until in self._until.items() if until > now]
-
-    def add(self, id_: UUID, error: Exception) -> None:
-        """Leave it, since it cannot be read."""
-        if self._until.pop(id_, None) is None:
-            log.error("Run %s cannot be read or written and is left as it is", id_, exc_info=error)
-        self._until[id_] = monotonic() + LEFT
-        if len(self._until) > MOST_UNREAD:
-            del self._until[next(iter(self._until))]
-
-    def drop(self, id_: UUID) -> None:
-        """Forget it: it was put right."""
-        self._until.pop(id_, None)
 
 
 _unread = Unread()

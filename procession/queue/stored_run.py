@@ -1,22 +1,24 @@
 """A run as it is kept: its columns, its documents, its definition and its history.
 
 All of it is read in one statement, so that it agrees. What may not leave (parameters, tokens,
-holders) is left out of the statement or dropped by `api`.
+holders) is left out of the statement or dropped by `api`. Of a run whose documents cannot be read,
+its columns are: it is listed with the others, and nobody decides on it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct
+from msgspec import MsgspecError, Struct, ValidationError
 from psycopg.rows import DictRow, dict_row
 
 from procession.engine.access import Actor
-from procession.engine.run import Action, Compensation, HistoryOutcome, Run, RunStatus
+from procession.engine.run import Action, Compensation, Due, HistoryOutcome, Run, RunStatus
 from procession.engine.workflow import Definition
 from procession.queue.pool import Connection
+from procession.queue.unread import Unread
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -69,6 +71,14 @@ class StoredRun(Struct, frozen=True, kw_only=True):
     definition: Definition
     history: tuple[Kept, ...]
     now: datetime
+    is_read: bool = True  # False: its documents cannot be, and stand empty here
+
+    @property
+    def due(self) -> Due | None:
+        """What may be claimed next, and from when."""
+        if self.due_at is None or self.due_ordinal is None or self.due_type is None:
+            return None
+        return Due(self.due_at, self.due_ordinal, undo=self.due_undo, type=self.due_type)
 
     @property
     def run(self) -> Run:
@@ -92,9 +102,15 @@ class StoredRun(Struct, frozen=True, kw_only=True):
 DOCUMENTS = ("actions", "outputs", "definition", "history")
 
 # A kept body is shown to nobody, and may be a megabyte an action. The size is that of the row as it
-# is stored, so that nothing is unpacked for it; most runs are far below.
-SHOWN = """case when pg_column_size(run.actions) > 1000 then (
-               select coalesce(jsonb_agg(one #- '{body}' #- '{undo,body}' order by place), '[]')
+# is stored, so that nothing is unpacked for it; most runs are far below. Types are asked for, since
+# one document that somebody has edited would end the statement, and the list with it.
+SHOWN = """case when pg_column_size(run.actions) > 1000 and jsonb_typeof(run.actions) = 'array'
+           then (
+               select coalesce(jsonb_agg(
+                   case when jsonb_typeof(one) <> 'object' then one
+                        when jsonb_typeof(one -> 'undo') = 'object'
+                            then one - 'body' #- '{undo,body}'
+                        else one - 'body' end order by place), '[]')
                from jsonb_array_elements(run.actions) with ordinality as action (one, place)
            ) else run.actions end::text as actions"""
 
@@ -119,9 +135,41 @@ READ = WHOLE.replace("run.actions::text", SHOWN)  # not for who writes it again
 
 
 def stored(row: DictRow) -> StoredRun:
-    """The run of a row of READ."""
+    """The run of a row of READ, or what can be read of it."""
+    try:
+        return _whole(row)
+    except MsgspecError as error:
+        _unread.add(row["id"], error)
+        return _converted({**row, **BLANK, "started_by": _actor(row["started_by"])})
+
+
+BLANK: Mapping[str, object] = {
+    "actions": (),
+    "outputs": {},
+    "definition": Definition(name="", trigger_content_types=(), trigger_events=(), actions=()),
+    "history": (),
+    "is_read": False,
+}
+_unread = Unread()
+
+
+def _whole(row: DictRow) -> StoredRun:
     documents = {name: msgspec.json.decode(row[name]) for name in DOCUMENTS}
-    return msgspec.convert(row | documents, StoredRun, str_keys=True)
+    found = _converted(row | documents)
+    if len(found.actions) != len(found.definition.actions):
+        raise ValidationError("its actions are not as many as its definition has")
+    return found
+
+
+def _converted(row: Mapping[str, object]) -> StoredRun:
+    return msgspec.convert(row, StoredRun, str_keys=True)
+
+
+def _actor(value: object) -> Actor | None:
+    try:
+        return msgspec.convert(value, Actor | None)
+    except MsgspecError:
+        return None
 
 
 THE_ONE = "and run.id = %(id)s"

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 
-from procession.queue.audit import By, Note, note
+from procession.queue.audit import By, Note
+from procession.queue.named import make_or_replace, part_of
 from procession.queue.pool import Connection
 from procession.queue.runs import Span
 
@@ -56,12 +57,8 @@ PAGE = """
 
 async def page(conn: Connection, span: Span) -> tuple[list[Tenant], int]:
     """Part of the tenants, by slug, and how many there are: for holders of the control token."""
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(PAGE, span.values)
-        rows = await cursor.fetchall()
-    total: int = rows[0]["count"]
-    found = [{name: row[name] for name in Tenant.__slots__} for row in rows if row["slug"]]
-    return [Tenant(**row) for row in found], total
+    rows, total = await part_of(conn, PAGE, span.values)
+    return [Tenant(**{name: row[name] for name in Tenant.__slots__}) for row in rows], total
 
 
 # xmax is 0 in a row that this statement inserted. What is there already gives no row.
@@ -81,9 +78,8 @@ async def save(conn: Connection, slug: str, change: TenantChange, by: By) -> tup
     """Make the tenant, or change it; and whether it is new."""
     values = {name: getattr(change, name) for name in TenantChange.__slots__}
     async with conn.transaction():
-        row = await (await conn.execute(SAVE, {"tenant": slug, **values})).fetchone()
-        if row is not None:
-            await note(conn, slug, by, Note("tenant.saved", "Tenant", slug, {"slug": slug}))
+        what = Note("tenant.saved", "Tenant", slug, {"slug": slug})
+        is_new = await make_or_replace(conn, SAVE, {"tenant": slug, **values}, by, what)
         tenant = await one(conn, slug)
     assert tenant is not None
-    return tenant, row is not None and bool(row[0])
+    return tenant, is_new

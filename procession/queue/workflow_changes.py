@@ -13,7 +13,7 @@ from procession.engine.run import Step, cancel
 from procession.engine.workflow import Definition
 from procession.queue import workflows
 from procession.queue.audit import By, Note, note
-from procession.queue.commands import write
+from procession.queue.commands import decidable, write
 from procession.queue.pool import Connection
 from procession.queue.stored_run import some
 from procession.queue.workflows import Workflow
@@ -115,7 +115,7 @@ async def cancel_unfinished(conn: Connection, tenant: str, workflow_id: UUID) ->
     # as the statement saw it when it began
     steps = [
         (found, step)
-        for found in await some(conn, tenant, ids)
+        for found in map(decidable, await some(conn, tenant, ids))
         if isinstance(step := cancel(found.run, now=found.now, lease_live=found.leased), Step)
         and step.run != found.run
     ]

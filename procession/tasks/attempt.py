@@ -1,8 +1,9 @@
 """Performing what was claimed: no connection is held while a third party thinks."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import cast
 
 from msgspec.structs import replace as changed
@@ -19,6 +20,8 @@ from procession.engine.workflow import ActionDefinition, Compensate
 from procession.outbound.http import Client
 from procession.queue import requests
 from procession.queue.acting import Acting, Entries, promise
+from procession.queue.bodies import Bodies
+from procession.queue.intake import Intake
 from procession.queue.leases import Held
 from procession.queue.manager import token_of
 from procession.queue.outage import OUTAGES
@@ -40,7 +43,9 @@ class Performer:
     client: Client
     limit: timedelta  # of one attempt
     pool: Pool
+    bodies: Bodies
     held: Held
+    intake: Intake
     recorder: Recorder
     ring: Ring = NO_KEYS  # that opens the credentials of what is performed
     max_depth: int = 10  # of the runs that an action's writes may queue
@@ -49,20 +54,33 @@ class Performer:
 
 
 async def attempt(context: JobContext) -> None:
-    """Perform the claim that this job stands for, and record what came of it."""
+    """Perform the claim that this job stands for, and then what is claimed in its place."""
     performer = cast("Performer", context.additional_context[PERFORMER])  # pyright: ignore[reportUnknownMemberType]  a bare dict there
     task = asyncio.current_task()
     assert task is not None
-    claim = performer.held.begin(token_of(context), task)
-    if claim is None:
-        return
+    token: int | None = token_of(context)
+    while token is not None:
+        try:
+            if claim := performer.held.begin(token, task):
+                await carry_out(performer, claim)
+        finally:
+            performer.held.forget(token)
+        following = performer.intake.next()
+        token = following.token if following else None
+
+
+async def carry_out(performer: Performer, claim: Claim) -> None:
+    """Perform a claim, and record what came of it."""
     about.set(claim.about)
-    kept, acting = Kept(claim.action.body), acting_of(claim, performer.max_depth)
+    acting = acting_of(claim, performer.max_depth)
+    store = partial(performer.bodies.keep, acting, claim.ordinal, undo=claim.undo)
+    kept = Kept(claim.action.body, store=store)
+    to_perform = attempt_of(claim, performer)
     try:
-        claim = await promised(performer, claim, acting)
+        claim = await promised(performer, claim, acting, to_perform.action)
         performed = await perform(
             performer.registry,
-            replace(to_perform(claim), console_url=performer.console_url, ring=performer.ring),
+            to_perform,
             client=performer.client,
             limit=performer.limit,
             kept=kept,
@@ -78,9 +96,10 @@ async def attempt(context: JobContext) -> None:
     await performer.recorder.record(claim, ended)
 
 
-async def promised(performer: Performer, claim: Claim, acting: Acting) -> Claim:
+async def promised(
+    performer: Performer, claim: Claim, acting: Acting, action: ActionDefinition | Compensate
+) -> Claim:
     """The claim with the promise of its action to be repeatable, which others can read as well."""
-    action = to_perform(claim).action
     if claim.action.repeatable:
         return claim
     safe = await safe_requests(performer.pool, claim.tenant.slug, action)
@@ -88,7 +107,7 @@ async def promised(performer: Performer, claim: Claim, acting: Acting) -> Claim:
         return claim
     await promise(performer.pool, acting, claim.ordinal, undo=claim.undo)
     kept = changed(claim.action, repeatable=True)
-    return replace(claim, run=put(claim.run, claim.ordinal, kept, undo=claim.undo))
+    return changed(claim, run=put(claim.run, claim.ordinal, kept, undo=claim.undo))
 
 
 async def safe_requests(
@@ -118,7 +137,7 @@ def acting_of(claim: Claim, max_depth: int) -> Acting:
     return Acting(claim.tenant.slug, claim.id, claim.token, origin)
 
 
-def to_perform(claim: Claim) -> Attempt:
+def attempt_of(claim: Claim, performer: Performer) -> Attempt:
     """The claim in the words of the actions."""
     tenant, event, action = claim.tenant, claim.event, claim.action
     return Attempt(
@@ -137,7 +156,9 @@ def to_perform(claim: Claim) -> Attempt:
         defined=claim.defined,
         event=Event(event.actor, event.at, event.transition),
         outputs=claim.run.outputs,
+        ring=performer.ring,
         body=action.body,
+        console_url=performer.console_url,
         correlation_id=claim.correlation_id,
         traceparent=claim.traceparent,
     )

@@ -6,8 +6,9 @@ rules: order, back-off, halts, captures, undos. The clock is moved, not waited f
 
 from procession.testing.calls import Answers, Sent, answer
 from procession.testing.memory import Memory
-from procession.testing.rehearsal import NotFiredError, RefusedError, Rehearsal, Tried
+from procession.testing.rehearsal import Rehearsal
 from procession.testing.scripts import Script
+from procession.testing.tried import NotFiredError, RefusedError, Tried
 
 __all__ = [
     "Answers",

@@ -5,9 +5,11 @@ nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from procession.actions.attempt import Attempt, Performed
 from procession.actions.base import Action, Event, Kept, Tenant
@@ -17,18 +19,19 @@ from procession.actions.registry import Registry
 from procession.engine import run as engine
 from procession.engine.access import Actor, ActorKind
 from procession.engine.content_type import parse_content_type
-from procession.engine.document import at
+from procession.engine.document import at, put
 from procession.engine.entry import DELETED, TRANSITION, Entry
 from procession.engine.errors import Concern, ValidationFailedError
 from procession.engine.findings import Surroundings
-from procession.engine.outcome import Outcome
 from procession.engine.run import Due, Refusal, Run, RunStatus, Step, WorkflowState
 from procession.engine.validation import check_definition
 from procession.engine.workflow import Definition
 from procession.outbound.http import Client
 from procession.testing.calls import Answers
 from procession.testing.memory import Memory
+from procession.testing.requests import Bodies, requests_of
 from procession.testing.subject import entry_of, key_and_data, open_type, unmet
+from procession.testing.tried import NotFiredError, RefusedError, Tried
 
 START = datetime(2026, 11, 30, 8, tzinfo=UTC)
 LONGEST = 1000  # attempts of one rehearsal: more are a test that does not end
@@ -37,33 +40,13 @@ WORKFLOW = UUID("00000000-0000-4000-8000-000000000002")
 AUTHOR = Actor(kind=ActorKind.USER, id="author", name="An Author", email="author@example.com")
 
 
-class NotFiredError(Exception):
-    """The entry does not fire the workflow; the message says by what it does not."""
-
-
-class RefusedError(Exception):
-    """A command may not be carried out; the message is the code that the API would answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """An attempt that was made, and what came of it; of a lost one nobody was told."""
-
-    ordinal: int
-    undo: bool
-    number: int
-    type: str
-    at: datetime
-    outcome: Outcome
-    lost: bool = False
-
-
 class Rehearsal:
     """A run of a workflow, from its queueing to its end.
 
     The workflow and content types are what the API takes as JSON; a content type that is not given
     holds the fields of the entry, all of them Public. Actions are those built in, with `actions`
-    beside them or in their place; `http` answers what leaves.
+    beside them or in their place; `http` answers what leaves. `connectors` and `requests` are, by
+    slug, what a Request is sent through.
     """
 
     def __init__(  # noqa: PLR0913 - all that a run stands on
@@ -74,13 +57,17 @@ class Rehearsal:
         trigger: str | None = None,
         actions: Mapping[str, Action] | None = None,
         content_types: Mapping[str, object] | None = None,
+        connectors: Bodies | None = None,
+        requests: Bodies | None = None,
         http: Client | None = None,
         tenant: Tenant | None = None,
         start: datetime = START,
     ) -> None:
-        self.registry = Registry({**built_in(), **(actions or {})})
-        self.http = http or Answers()
         self.tenant = tenant or Tenant("default", "Default")
+        self._requests = requests_of(self.tenant.slug, connectors or {}, requests or {}, start)
+        stored = self._requests.stored(self._seconds)
+        self.registry = Registry({**built_in(requests=stored), **(actions or {})})
+        self.http = http or Answers()
         self.tried: list[Tried] = []
         self._lose_next = False
         declared = {name: parse_content_type(body) for name, body in (content_types or {}).items()}
@@ -114,6 +101,9 @@ class Rehearsal:
     def now(self) -> datetime:
         """The time of the clock, which moves when it is told to, or when a step needs it."""
         return self.memory.now
+
+    def _seconds(self) -> float:
+        return self.now.timestamp()
 
     def advance(self, by: timedelta) -> None:
         """Move the clock on."""
@@ -155,7 +145,7 @@ class Rehearsal:
             attempt,
             client=self.http,
             limit=timedelta(seconds=300),
-            kept=Kept(body),
+            kept=Kept(body, store=partial(self._keep, found)),
             entries=self.memory,
         )
         lost, self._lose_next = self._lose_next, False
@@ -163,6 +153,11 @@ class Rehearsal:
         place = found.ordinal, found.undo, attempt.number, found.type, self.now
         self.tried.append(Tried(*place, performed.outcome, lost))
         return self.tried[-1]
+
+    async def _keep(self, found: Due, body: str) -> None:
+        """Keep what is about to be sent, for an attempt that comes after a lost one."""
+        action = replace(at(self.run, found.ordinal, undo=found.undo), body=body)
+        self.run = put(self.run, found.ordinal, action, undo=found.undo)
 
     def _recorded(self, performed: Performed) -> Step:
         return engine.settle(
@@ -189,7 +184,8 @@ class Rehearsal:
         action = used.actions[found.ordinal]
         step = action.compensate if found.undo else action
         assert step is not None, "an undo that is due was declared"
-        repeatable = self.registry.repeatable(step.type, step.parameters)
+        safe = self._requests.repeatable
+        repeatable = self.registry.repeatable(step.type, step.parameters, safe)
         self.run = engine.claim(self.run, found, self.now, repeatable=repeatable)
         name = self.trigger
         transition = name.removeprefix(TRANSITION) if name.startswith(TRANSITION) else None

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 from fix_api import RING, declare
+from fix_planted import FORMS, found_in, lines_of, rows_of
 from fix_queue import Heard
 
 from procession.actions import Action, Failed, Parameter, Skipped, Succeeded, Unknown
@@ -19,7 +20,6 @@ from procession.actions.load import built_in
 from procession.actions.registry import Registry
 from procession.api.app import create_app
 from procession.api.services import Services
-from procession.app.logs import HUSHED, Lines, Text
 from procession.app.runner import Options, Runner
 from procession.queue.types import Recorded
 
@@ -27,13 +27,6 @@ SECRET = "whsec_" + base64.b64encode(b"planted: nobody must ever see it").decode
 KEY = "correct horse/battery+staple"  # nothing that looks like a credential
 PATH = "hooks-4f9a/b61c"  # an address may hold one too
 PLANTED = {"secret": SECRET, "key": KEY, "path": PATH}
-FORMS = {
-    "raw": str,
-    "base64": lambda text: base64.b64encode(text.encode()).decode(),
-    "base64 within": lambda text: base64.b64encode(f"Basic:{text}:x".encode()).decode(),
-    "url": lambda text: quote(text, safe=""),
-    "json": lambda text: json.dumps({"it": text, "again": f"a {text} b"}),
-}
 PLACES = {
     "at the start": 0,
     "before the 500th character": 490,
@@ -143,19 +136,6 @@ async def fired(admin, receiver):
     return made, saved.json()["runIds"][0]
 
 
-async def dump(conn):
-    """All that the database holds but the address, which its own workflow must know."""
-    cursor = await conn.execute(
-        """select table_name from information_schema.tables
-           where table_schema = current_schema() and table_type = 'BASE TABLE'"""
-    )
-    texts = []
-    for (table,) in await cursor.fetchall():
-        found = await conn.execute(f'select t::text from "{table}" as t')
-        texts += [row for (row,) in await found.fetchall() if table != "workflow_version"]
-    return texts
-
-
 async def answers_of(admin, seer, run_id):
     paths = [
         "/api/workflows",
@@ -167,31 +147,6 @@ async def answers_of(admin, seer, run_id):
     ]
     answers = [await client.get(path) for client in (admin, seer) for path in paths]
     return [one.text for one in answers if one.status_code == 200]
-
-
-def told(caplog):
-    """What the processes log, as `set_up` has it."""
-    return [
-        one
-        for one in caplog.records
-        if one.levelno >= logging.WARNING or not one.name.startswith(HUSHED)
-    ]
-
-
-def looked_for(planted):
-    """What a reader could make the secret of: it, its forms, and pieces that are long enough."""
-    for text in planted:
-        for form in FORMS.values():
-            yield form(text)
-        yield text[: len(text) // 2]
-        yield text[len(text) // 2 :]
-        middle = base64.b64encode(text.encode()).decode()
-        yield middle[: len(middle) // 2]
-
-
-def found_in(texts, planted):
-    whole = "\n".join(texts)
-    return [one for one in looked_for(planted) if one in whole]
 
 
 @pytest.mark.parametrize("at", PLACES.values(), ids=PLACES)
@@ -212,8 +167,8 @@ async def test_nothing_that_was_planted_is_found(  # noqa: PLR0913, PLR0917
     async with working() as heard:
         await heard.wait(Recorded, 1 + len(WAYS))
 
-    lines = [form.format(one) for one in told(caplog) for form in (Lines(), Text())]
-    rows, answered = await dump(conn), await answers_of(admin, seer, run_id)
+    lines, rows = lines_of(caplog), await rows_of(conn)
+    answered = await answers_of(admin, seer, run_id)
     keys = [SECRET, SECRET[6:], KEY]
     assert found_in(rows, [*keys, PATH]) == []
     assert found_in(lines, [*keys, PATH, "prc_abcdefgh12345"]) == []

@@ -6,6 +6,7 @@ import pytest
 from fix_queue import WANTED, age, jobs_that_differ
 
 from procession.queue import rescue as rescuing
+from procession.queue import unread as leaving
 from procession.queue.claim import claim
 from procession.queue.mend import Place, mend
 from procession.queue.rescue import rescue
@@ -51,7 +52,7 @@ async def test_runs_that_cannot_be_kept_are_left_and_said_once(  # noqa: PLR0913
 
 @pytest.mark.usefixtures("unread")
 async def test_a_run_that_was_put_right_is_ended(conn, kept, make, monkeypatch):
-    monkeypatch.setattr(rescuing, "LEFT", 0)
+    monkeypatch.setattr(leaving, "LEFT", 0)
     await (await make("Safe")).queue()
     await claim(conn, WANTED, 1)
     await age(conn, lease_until=16)
@@ -143,3 +144,27 @@ async def test_what_is_no_attempt_is_left(conn, kept):
     await asyncio.to_thread(mend, kept, Place())
 
     assert await row(conn, "select count(*) from procrastinate_jobs") == (2,)
+
+
+DOCUMENTS = {
+    "an object": "{}",
+    "a text": '"Pending"',
+    "no actions": "[]",
+    "a text for an action": '["x"]',
+    "attempts in words": '[{"attempts": "x"}]',
+    "attempts past counting": '[{"attempts": 9999999999}]',
+    "attempts at the end": '[{"attempts": 2147483647}]',
+    "text for an undo": '[{"status": "Succeeded", "undo": "x"}]',
+    "no undo": '[{"status": "Succeeded"}]',
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+async def test_a_claim_of_one_that_cannot_be_read_holds_up_no_other(conn, make, name):
+    ids = await (await make("Safe")).queue(3)
+    odd = "update run set actions = %s, due_undo = %s where id = %s"
+    await conn.execute(odd, (DOCUMENTS[name], name.endswith("undo"), ids[0]))
+
+    taken = [one.id for _ in range(4) for one in await claim(conn, WANTED, 1)]
+
+    assert taken == ids[1:]

@@ -6,6 +6,7 @@ from time import monotonic
 
 import pytest
 from fix_queue import WANTED, age, jobs_that_differ
+from msgspec.structs import replace
 
 from procession.queue import mend as mending
 from procession.queue.claim import claim
@@ -122,7 +123,7 @@ async def test_what_was_not_renewed_for_ten_seconds_is_cancelled(conn, make):
 
     held.renewed(monotonic() - 11)
     assert held.fence() == 0
-    object.__setattr__(old, "stopwatch", old.stopwatch - 11)
+    held.add([replace(old, asked_at=old.asked_at - 11)])
     assert held.fence() == 1
 
     with pytest.raises(asyncio.CancelledError):
@@ -130,6 +131,20 @@ async def test_what_was_not_renewed_for_ten_seconds_is_cancelled(conn, make):
     assert held.is_lost(old.token)
     assert not held.is_lost(new.token)
     assert held.fence() == 0
+
+
+async def test_what_was_claimed_too_long_ago_does_not_begin(conn, make):
+    await (await make("Safe")).queue(2)
+    old, new = await claim(conn, WANTED, 2)
+    held = Held()
+    held.add([replace(old, asked_at=old.asked_at - 11), new])
+    held.renewed(monotonic() - 11)
+    task = asyncio.create_task(asyncio.sleep(0))
+
+    assert held.begin(old.token, task) is None
+    assert held.begin(new.token, task) == new
+
+    await task
 
 
 async def test_the_rest_of_a_switched_off_workflows_run_is_cancelled(conn, kept, make):

@@ -80,6 +80,24 @@ async def test_a_connection_that_the_receiver_closed_is_not_used_again(receiver,
     assert [one.connection for one in receiver.received] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "more",
+    [b"HTTP/1.1 201 Next\r\nContent-Length: 0\r\n\r\n", b" and more", b"\r\n"],
+    ids=["an answer", "too long a body", "a line"],
+)
+async def test_what_comes_behind_an_answer_is_no_answer_to_the_next_call(
+    receiver, make_client, more
+):
+    client = make_client(tries=ONCE)
+    receiver.will(raw(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" + more), answer(500))
+
+    first = await client.of("acme").post(receiver.url())
+    second = await client.of("other").post(receiver.url())
+
+    assert (first.status_code, first.content, second.status_code) == (200, b"ok", 500)
+    assert [one.connection for one in receiver.received] == [1, 2]
+
+
 async def test_a_name_is_looked_up_once_and_its_judged_address_dialled(receiver, make_client):
     resolve = answers(hooks_example=[["127.0.0.1"], ["10.0.0.1"]])
     client = make_client(resolve=resolve).of("acme")

@@ -1,5 +1,6 @@
 """The Request action: what it sends, what it makes of an answer, and what it gives away."""
 
+import asyncio
 import base64
 import json
 
@@ -10,13 +11,16 @@ from fix_receiver import answer, close, hang, raw
 from fix_requests import QUICK
 from starlette.responses import JSONResponse
 
+from procession.actions.base import Kept
+from procession.actions.logged import CUT_OFF
 from procession.engine.content_type import ContentType, Field
 from procession.engine.outcome import Failed, Succeeded, Unknown
 from procession.queue.connectors import place_of
 from procession.queue.sealing import Ring
 
 KEY = "5f0c1d2e8a4b4c6d9e0f112233445566-0"
-UP = ContentType({**ARTICLE.fields, "Up": Field()})
+UP = ContentType({**ARTICLE.fields, "Up": Field(), "FarUp": Field(), "AskewUp": Field()})
+UPWARD = "The path would lead up, out of where it is meant to stay."
 BODY = '{"id":"{{id}}","title":{{data.Title}}}'
 
 
@@ -38,6 +42,24 @@ async def test_a_request_is_sent_as_it_is_stored(sender, receiver):
     assert came.headers["content-type"] == "application/json"
     assert came.headers["idempotency-key"] == KEY
     assert "authorization" not in came.headers
+
+
+@pytest.mark.parametrize(
+    ("path", "came"),
+    [
+        ("//evil.example/{{id}}", "/v1//evil.example/a-17"),
+        ("/@evil.example/..{{id}}", "/v1/@evil.example/..a-17"),
+        ("/\\evil.example", "/v1/%5Cevil.example"),
+        ("/bücher/neu e", "/v1/b%C3%BCcher/neu%20e"),
+        ("/a:{{data.Title}}?to=https://evil.example", "/v1/a:Hello?to=https://evil.example"),
+    ],
+)
+async def test_a_path_stays_where_the_connector_leads(sender, receiver, path, came):
+    await sender.connect(receiver.url("/v1"))
+    await sender.keep(pathTemplate=path)
+
+    assert await sender.outcome() == Succeeded(response_status=200)
+    assert receiver.received[0].path == came
 
 
 PAIR = f"Basic {base64.b64encode('ann@x:p:ä'.encode()).decode()}"
@@ -91,15 +113,18 @@ async def test_the_key_goes_in_the_connectors_header(sender, receiver, setting, 
          "The header X-A would hold what no header may."),
         ({"bodyTemplate": "{{data.Title}}, {"}, "The body is no valid JSON."),
         ({"bodyTemplate": "[NaN]"}, "The body is no valid JSON."),
-        ({"pathTemplate": "/a/{{data.Up}}/b"},
-         "The path would lead up, out of where it is meant to stay."),
+        ({"pathTemplate": "/a/{{data.Up}}/b"}, UPWARD),
+        ({"pathTemplate": "/a/{{data.FarUp}}"}, UPWARD),
+        ({"pathTemplate": "/a/{{data.AskewUp}}/b"}, UPWARD),
+        ({"pathTemplate": "/a/{{data.Up}}%2fb"}, UPWARD),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_sent_fails_for_good_without_a_call(sender, receiver, request_, error):
     await sender.connect(receiver.url())
     await sender.keep(**request_)
 
-    data = {"Title": "a\r\nX-Evil: 1", "Up": "..", "Price": 7, "Cost": 3}
+    ups = {"Up": "..", "FarUp": "b/../../admin", "AskewUp": "..\\admin"}
+    data = {"Title": "a\r\nX-Evil: 1", **ups, "Price": 7, "Cost": 3}
     outcome = await sender.outcome(entry=an_entry(data=data), defined=UP)
 
     assert outcome == Failed(error)
@@ -320,8 +345,55 @@ async def test_a_refused_grant_is_the_requests_failure(sender, ledger, refusal, 
     await sender.oauth(ledger)
     await sender.keep()
 
-    assert await sender.outcome() == outcome
+    performed = await sender.send()
+
+    assert performed.outcome == outcome
     assert ledger.booked == []
+    (row,) = performed.deliveries
+    assert (row.error, row.response_status, row.requests_sent) == (outcome.error, None, 0)
+    assert (row.url, row.request_slug) == (ledger.url, "book")
+
+
+async def test_a_grant_that_is_refused_after_a_token_was_is_in_the_row_of_the_refusal(
+    sender, ledger
+):
+    await sender.oauth(ledger)
+    await sender.keep()
+    await sender.send()
+    ledger.revoke()
+    ledger.refusal = JSONResponse({"error": "server_error"}, 503)
+    sender.clock.now += 60
+
+    (row,) = (await sender.send()).deliveries
+
+    assert row.error == "No token was granted: HTTP 503."
+    assert (row.response_status, row.requests_sent) == (401, 1)
+
+
+async def test_a_token_that_is_inside_is_refused_and_the_row_names_where_the_request_was_to_go(
+    sender, ledger
+):
+    await sender.oauth(ledger, tokenUrl="https://10.0.0.7/token")
+    await sender.keep()
+
+    performed = await sender.send()
+
+    assert performed.outcome == Failed("AddressRefused: [redacted]")
+    assert [(row.url, row.requests_sent) for row in performed.deliveries] == [(ledger.url, 0)]
+
+
+async def test_a_grant_that_is_cut_off_leaves_its_row(sender, ledger):
+    ledger.gate.clear()
+    await sender.oauth(ledger)
+    await sender.keep()
+    kept = Kept()
+
+    sending = asyncio.create_task(sender.send(kept=kept))
+    await ledger.asked.wait()
+    sending.cancel()
+    await asyncio.wait({sending})
+
+    assert [row.error for row in kept.deliveries] == [CUT_OFF]
 
 
 async def test_no_secret_that_was_used_is_left_in_what_is_kept(sender, ledger):

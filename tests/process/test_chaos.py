@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 from fix_chaos import complaints
+from fix_persons import persons
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 HARMS = ["kill", "stop", "cut", "cut", "stop"]
@@ -39,6 +40,20 @@ async def test_three_hundred_runs_survive_leases_that_lapse_by_themselves(chaos)
     assert await complaints(made.conn, made) == []
     expected = {"Succeeded", "Retried", "Failed", "Lost", "Unknown"}
     assert expected <= set(await outcomes(made.conn))
+    assert await stopped(made) == [0] * len(made.workers)
+
+
+async def test_persons_who_command_beside_the_harms_meet_and_make_no_lie(chaos, database):
+    made = await chaos(4)
+
+    async with persons(made, database) as they:
+        assert await made.go(workers=2, runs=150, harms=["kill", *HARMS, "stop"], seconds=240)
+    made.retried = they.retried
+
+    assert await complaints(made.conn, made) == []
+    assert they.odd == []
+    done = {verb for (verb, code), _ in they.answers.items() if code == "done"}
+    assert done == {"retry", "cancel", "abandon", "force-end"}
     assert await stopped(made) == [0] * len(made.workers)
 
 

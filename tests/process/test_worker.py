@@ -57,6 +57,8 @@ async def test_a_killed_workers_run_is_finished_by_another(announcing, receiver,
     second = await work(PLAIN)
     await first.kill()
     killed_at = time.monotonic()
+    changed = {"status": "Published", "data": {}, "sensitivity": "Sensitive"}
+    assert (await announcing.put("/api/entries/Article/a", json=changed)).status_code == 200
 
     run = await finished(announcing, run_id)
 

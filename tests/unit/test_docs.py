@@ -12,9 +12,10 @@ import pytest
 from procession.actions.load import built_in
 from procession.actions.registry import Registry
 from procession.app.reference import renewed
-from procession.engine.content_type import ContentType
+from procession.engine.content_type import ContentType, Field
 from procession.engine.findings import Surroundings
 from procession.engine.validation import check_definition
+from procession.testing import Script
 
 ROOT = Path(__file__).parents[2]
 GRACE = 25
@@ -105,16 +106,16 @@ def test_the_code_of_the_actions_page_is_that_of_the_example():
 
 
 def test_the_actions_of_the_actions_page_can_be_saved():
-    types = {name: ContentType() for name in ("Order", "Task")}
-    around = Surroundings(Registry(built_in()).catalogue(), types)
-    body = {
-        "name": "Shown",
-        "triggerContentTypes": ["Order"],
-        "triggerEvents": ["Created"],
-        "actions": [json.loads(one) for one in blocks("docs/actions.md", "json")],
-    }
+    fields = dict.fromkeys(("Title", "Amount", "Language", "Approved"), Field())
+    types = {name: ContentType(fields) for name in ("Order", "Task")}
+    ours = {"PostInvoice": Script(outputs=["invoiceId"]), "VoidInvoice": Script()}
+    around = Surroundings(Registry({**built_in(), **ours}).catalogue(), types)
+    shown = blocks("docs/actions.md", "json")
+    body = {"name": "Shown", "triggerContentTypes": ["Order"], "triggerEvents": ["Created"]}
 
-    assert check_definition(body, around).faults == ()
+    for one in shown:
+        checked = check_definition({**body, "actions": [json.loads(one)]}, around)
+        assert (checked.faults, checked.concerns) == ((), ())
     page = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
     assert [one for one in built_in() if one not in page] == []
 

@@ -97,15 +97,13 @@ ODD = words(
     http://@example.com/ http://:@example.com/ http://a\@example.com/ http://exa%6dple.com/
     http://example.com%00.evil/ http://example.com:99999/ ftp://example.com/ file:///etc/passwd
     //example.com/ /hooks example.com http:example.com http:/example.com http:// https:///x
-    http://:80/ javascript:alert(1) http://[::ffff:127.0.0.1%251]/
+    http://:80/ javascript:alert(1) http://[::ffff:127.0.0.1%251]/ http://example.com:0/
+    http://example.com:-1/ http://example.com:+80/ http://example.com:1:2/ http://[::1]:-1/ http://example.com:000080/
     """
 )
 
 
-@pytest.mark.parametrize(
-    "url",
-    ODD,
-)
+@pytest.mark.parametrize("url", [*ODD, "http://example.com:\uff18\uff10/"])
 def test_an_address_that_can_be_read_in_two_ways_is_refused(url):
     with pytest.raises(AddressRefused):
         target(url)

@@ -22,6 +22,11 @@ class Careful(Good):
         return parameters.get("Amount") == "0"
 
 
+class Doubtful(Good):
+    def repeatable(self, parameters):
+        return float(parameters["Amount"]) == 0 or parameters["Amount"]
+
+
 class Twice(Good):
     repeatable = True
 
@@ -98,6 +103,14 @@ def test_a_promise_that_depends_is_none_without_its_parameters():
     assert registry.repeatable("B", {"Amount": "0"})
     assert not registry.repeatable("B", {"Amount": "1"})
     assert not registry.repeatable("Nobody")
+
+
+@pytest.mark.parametrize("parameters", [{}, {"Amount": "{{data.Amount}}"}, {"Amount": "7"}])
+def test_a_promise_that_cannot_be_had_or_is_no_promise_is_none(parameters):
+    registry = load(built_in(), [point("A", "Doubtful")])
+
+    assert registry.repeatable("A", {"Amount": "0"})
+    assert not registry.repeatable("A", parameters)
 
 
 def test_an_action_that_performs_nothing_cannot_be_made():

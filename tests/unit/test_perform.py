@@ -272,6 +272,16 @@ async def test_parameters_are_rendered_and_the_reserved_ones_set(performed):
     }
 
 
+async def test_a_credential_that_its_action_cut_in_two_leaves_nothing(performed):
+    async def perform(_context, parameters):
+        return Failed(f"It said: not {parameters['Key']}"[:25])
+
+    action = an_action(perform, parameters=(Parameter("Key", credential=True),))
+    attempt = an_attempt(parameters={"Key": "correct horse battery"})
+
+    assert (await performed(action, attempt)).outcome == Failed("It said: not [redacted]")
+
+
 async def test_an_output_that_is_missing_may_yet_come(performed):
     attempt = an_attempt(parameters={"Line": "{{actions.1.ref}}"})
 

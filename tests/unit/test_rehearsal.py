@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from procession.actions import Failed, Skipped, Succeeded, Unknown
 from procession.engine.errors import ValidationFailedError
@@ -147,3 +148,77 @@ async def test_a_deleted_entry_is_a_stub_and_a_vanished_one_skips():
 
     assert deleted.statuses == ["Succeeded"]
     assert isinstance(gone.tried[0].outcome, Skipped)
+
+
+async def test_a_webhook_that_was_lost_sends_the_same_bytes_though_the_entry_is_another():
+    rehearsal = rehearsing({"type": "Webhook", "parameters": {"Url": "https://a.example"}})
+    rehearsal.lose_next()
+    await rehearsal.step()
+    (key, entry), *_ = rehearsal.memory.entries.items()
+    rehearsal.memory.entries[key] = replace(entry, data={"Title": "Changed"})
+
+    assert await rehearsal.finish() == "Succeeded"
+    first, again = rehearsal.http.sent
+    assert b"Hello" in first.content
+    assert first.content == again.content
+
+
+LEDGER = {
+    "name": "The ledger",
+    "baseUrl": "https://ledger.example.com/v1",
+    "auth": "OAuth2ClientCredentials",
+    "settings": {"tokenUrl": "https://id.example.com/token", "clientId": "us"},
+    "secrets": {"clientSecret": "the secret of the client"},
+}
+BOOK = {
+    "name": "Book",
+    "connectorSlug": "ledger",
+    "pathTemplate": "/invoices",
+    "bodyTemplate": '{"title": {{data.Title}}}',
+}
+GRANTED = answer(200, {"access_token": "tok-1", "token_type": "Bearer", "expires_in": 3600})
+
+
+def booking(*answers, **changes):
+    return rehearsing(
+        {"type": "Request", "parameters": {"Request": "book"}},
+        connectors={"ledger": LEDGER | changes},
+        requests={"book": BOOK},
+        http=Answers(*answers),
+    )
+
+
+async def test_a_request_is_sent_through_its_connector():
+    rehearsal = booking(GRANTED, answer(503), answer(201))
+
+    assert await rehearsal.finish() == "Succeeded"
+    token, first, again = rehearsal.http.sent
+    assert token.url == "https://id.example.com/token"
+    assert first.url == again.url == "https://ledger.example.com/v1/invoices"
+    assert first.headers["Authorization"] == "Bearer tok-1"
+    assert first.json() == again.json() == {"title": "Hello"}
+    assert len({one.headers["Idempotency-Key"] for one in (first, again)}) == 1
+
+
+async def test_a_token_grows_old_by_the_clock_of_the_rehearsal():
+    rehearsal = booking(GRANTED, answer(503), GRANTED, answer(201))
+    await rehearsal.step()
+    rehearsal.advance(timedelta(hours=2))
+
+    assert await rehearsal.finish() == "Succeeded"
+    assert [one.url for one in rehearsal.http.sent].count("https://id.example.com/token") == 2
+
+
+@pytest.mark.parametrize(("header", "status"), [("X-Once", "Succeeded"), ("off", "Failed")])
+async def test_a_request_that_was_lost_is_sent_again_where_that_does_no_harm(header, status):
+    settings = {**LEDGER["settings"], "idempotencyHeader": header}
+    rehearsal = booking(GRANTED, answer(201), answer(201), settings=settings)
+    rehearsal.lose_next()
+
+    assert await rehearsal.finish() == status
+    assert rehearsal.statuses == [{"Failed": "Unknown"}.get(status, status)]
+
+
+def test_a_request_names_a_connector_that_there_is():
+    with pytest.raises(ValidationFailedError):
+        rehearsing("A", requests={"book": BOOK})

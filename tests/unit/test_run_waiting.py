@@ -1,7 +1,7 @@
 import pytest
 from fix_engine import LATER, NOW, SECOND, a_chain, a_run
 
-from procession.engine.run import Compensation, LiveWorker, Reason, Waiting, waiting
+from procession.engine.run import Compensation, LiveWorker, Reason, Waiting, due, running, waiting
 
 SERVING = LiveWorker(
     action_types=frozenset({"Type0", "Type1", "Undo0"}), document_format=1, claims=True
@@ -13,11 +13,20 @@ OLD = LiveWorker(action_types=SERVING.action_types, document_format=0, claims=Tr
 
 def reason(letters, *workers, chain="C C", **known):
     changes = {"compensation": Compensation.COMPENSATING} if "/" in letters else {}
-    return waiting(a_run(letters, **changes), a_chain(chain), NOW, workers=workers, **known)
+    run = a_run(letters, **changes)
+    in_flight, _ = running(run) or (None, None)
+    found = due(run, a_chain(chain), NOW)
+    return waiting(found, NOW, workers=workers, in_flight=in_flight, **known)
 
 
 def test_a_finished_run_waits_for_nothing():
-    assert waiting(a_run("S F", completed_at=NOW), a_chain("C C"), NOW, workers=()) is None
+    assert reason("S F") is None
+
+
+def test_what_is_in_flight_is_not_named_where_it_cannot_be_read():
+    found = waiting(None, NOW, workers=(), lease_until=NOW)
+
+    assert found == Waiting(reason=Reason.LEASE_HELD, ordinal=None, until=NOW)
 
 
 @pytest.mark.parametrize(("letters", "ordinal"), [("R P", 0), ("P R", 1), ("S/R S", 0)])
