@@ -91,8 +91,8 @@ async def deal(conn: Connection, tenant: str, bulk: Bulk, runs: Sequence[Next]) 
     order = Order(verb=bulk.verb, unknown=bulk.unknown)
     steps, refused = list[tuple[StoredRun, Step]](), Counter[str]()
     for found in await some(conn, tenant, ids):
-        if found.document_format > DOCUMENT_FORMAT:
-            refused["run-changed"] += 1  # a newer release has written it
+        if found.document_format > DOCUMENT_FORMAT or not found.is_read:
+            refused["run-changed"] += 1  # by a newer release, or by hand
             continue
         at = Moment(
             now=found.now,

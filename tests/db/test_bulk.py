@@ -258,6 +258,23 @@ async def test_a_run_that_cannot_be_read_is_passed_over_and_counted(conn, workfl
 
     after = await standing(conn, one)
     assert (after.status, after.done, after.changed) == ("Done", 9, 8)
+    assert after.refused == {"run-changed": 1}
+
+
+async def test_a_run_that_cannot_be_written_is_passed_over_and_counted(conn, workflow_id):
+    ids = await failed_runs(conn, workflow_id, 9)
+    await conn.execute(
+        f"""create function refuse() returns trigger language plpgsql as
+                $$ begin raise exception 'no' using errcode = '22003'; end $$;
+            create trigger refuse before update on run
+                for each row when (old.id = '{ids[5]}') execute function refuse()"""
+    )
+    one = await ask(conn)
+
+    await bulk_turn.turn(conn)
+
+    after = await standing(conn, one)
+    assert (after.status, after.done, after.changed) == ("Done", 9, 8)
     assert after.refused == {"internal-error": 1}
 
 

@@ -1,6 +1,7 @@
 import httpx2
 import pytest
 
+from procession.api.scrape import Scrape
 from procession.app.health import Health, of_database, serve_health
 from procession.queue.pool import Database, make_pool
 
@@ -44,7 +45,7 @@ async def test_a_process_answers_for_itself_on_its_own_port(reasons, status, sai
         return reasons
 
     async with (
-        serve_health("127.0.0.1", 0, Health(why)) as where,
+        serve_health("127.0.0.1", 0, Health(why), Scrape()) as where,
         httpx2.AsyncClient(base_url=f"http://127.0.0.1:{where.port}", trust_env=False) as client,
     ):
         ready = await client.get("/health/ready")
