@@ -210,8 +210,8 @@ async def furnish(conn, call):
     "attempted",
     [
         ("Admin", 3),
-        pytest.param(("Admin", 100), marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
-        pytest.param(("Viewer", 15), marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+        pytest.param(("Admin", 30), marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
+        pytest.param(("Viewer", 10), marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
         pytest.param(("Nobody", 5), marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )

@@ -151,7 +151,9 @@ async def test_failures_are_told_of_when_they_begin_and_then_in_five_minutes(
         told.append(len(caplog.records))
     assert told == [1, 0, 1, 0]
 
+    measurer.limit = LIMIT
     await measurer.look()  # which works
+    measurer.limit = 0.05 * SECOND
     caplog.clear()
     await locked(measurer)
 
