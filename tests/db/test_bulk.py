@@ -9,6 +9,7 @@ from fix_runs import EPOCH, add_run, add_workflow, until_blocked
 
 from procession.engine.access import Actor, ActorKind
 from procession.engine.bulk import Order, Verb
+from procession.engine.errors import NotFoundError
 from procession.engine.run import Action, RunStatus, Status
 from procession.queue import audit, bulk, bulk_turn
 from procession.queue.audit import By, Sought
@@ -229,6 +230,16 @@ async def test_a_stop_ends_it_between_two_batches(conn, workflow_id):
     (entry,) = await noted(conn)
     assert entry.actor == ASKER.actor
     assert (entry.metadata["status"], entry.metadata["stoppedBy"]) == ("Stopped", "u-2")
+
+
+async def test_a_stop_is_of_ones_own_tenant(conn, workflow_id):
+    await failed_runs(conn, workflow_id, 1)
+    one = await ask(conn)
+
+    with pytest.raises(NotFoundError):
+        await bulk.stop(conn, "globex", one.id, ASKER)
+
+    assert (await standing(conn, one)).status == "Queued"
 
 
 async def test_a_stop_waits_for_the_batch_that_is_going_on(conn, pool, workflow_id):
