@@ -189,7 +189,7 @@ SAVE = """
         select tenant, 'attempt', 'run:' || id, 'run:' || id,
                jsonb_build_object('run', id, 'ordinal', due_ordinal, 'attempt', due_attempt), due_at
         from saved
-        where due_at is not null and (select count(*) from ended) >= 0
+        where due_at is not null and %(queues)s and (select count(*) from ended) >= 0
         on conflict (queueing_lock) where status = 'todo' do nothing
     )
     select id from saved
@@ -205,9 +205,11 @@ AT_ONCE = 20  # rows of one statement; its limit says so to the planner, who wou
 encode = json.Encoder().encode
 
 
-def rows_of(encoded: list[bytes], wait: str | None = None) -> dict[str, str | None]:
+def rows_of(
+    encoded: list[bytes], wait: str | None = None, *, queues: bool = True
+) -> dict[str, str | bool | None]:
     """The parameters of SAVE for these rows. They stand in the order that locks them."""
-    return {"rows": "[" + b",".join(encoded).decode() + "]", "wait": wait}
+    return {"rows": "[" + b",".join(encoded).decode() + "]", "wait": wait, "queues": queues}
 
 
 async def save(
@@ -216,14 +218,15 @@ async def save(
     deliveries: list[bytes] | None = None,
     *,
     wait: str | None = None,
+    queues: bool = True,
 ) -> set[UUID]:
     """Write these rows, each as `encode` gave it, and return the ids of those that were written.
 
     Deliveries are logged with the rows of their runs. A lock is waited for as long as is said, or
-    as the session has it.
+    as the session has it. A caller who says so queues the jobs of what is due himself.
     """
     assert len(encoded) <= AT_ONCE, "the statement reads no more"
-    rows = rows_of(encoded, wait)
+    rows = rows_of(encoded, wait, queues=queues)
     if deliveries:
         rows["deliveries"] = parameter(deliveries)
     cursor = await conn.execute(SAVE_AND_DELIVER if deliveries else SAVE, rows)

@@ -55,6 +55,7 @@ OF_ALL_TENANTS = {
     "deliveries.DELIVER": "by what the claims say",
     "first_key.NOTE": "of the deployment",
     "first_key.NOTED": "the same",
+    "intake.QUEUE": "by the keys of what was held",
     "leases.RENEW": "by the keys of what is held",
     "mend.CLEAR_DOING": "by the name of the queue",
     "mend.CLEAR": "by the name of the queue",
@@ -119,6 +120,7 @@ async def seeded(database, make, conn):
 LARGE = {"run", "procrastinate_jobs", "attempt", "delivery"}
 OF_A_WORKER = {
     "claim.CLAIM",
+    "intake.QUEUE",
     "save.SAVE",
     "late.LATEST",
     "late.WRITTEN",
@@ -192,6 +194,19 @@ async def test_a_run_is_found_by_its_key_though_nothing_was_due_when_it_was_plan
     ]
     assert by_key
     assert [one for one in by_key if one[0] != "run_pkey" and "due_at = " not in one[1]] == []
+
+
+async def test_a_claim_looks_at_due_runs_only_though_all_were_when_it_was_planned(
+    conn, database, make
+):
+    await (await make("Safe")).queue(500)
+    await conn.execute("vacuum (analyze) run")
+    async with make_pool(replace(database, prefer_indexes=True)) as pool, pool.connection() as one:
+        await one.execute("set plan_cache_mode = force_generic_plan")
+        found = await planned(one, claim.CLAIM)
+
+    by_key = [one for one in found if one.get("Index Name") == "run_pkey"]
+    assert [one for one in by_key if " id = " not in one["Index Cond"].replace("(", " ")] == []
 
 
 def reads(node):
