@@ -86,6 +86,16 @@ async def test_a_run_that_has_begun_goes_on_before_one_that_has_not(conn, make, 
     assert await jobs_that_differ(conn) == []
 
 
+async def test_a_run_goes_on_at_once_though_nothing_else_is_due(conn, make, side):
+    await (await make("Safe", "Safe")).queue()
+    worker = await side(2)
+
+    following = await worker.record(await worker.claim())
+
+    assert [one.ordinal for one in following] == [1]
+    assert await jobs_that_differ(conn) == []
+
+
 async def test_what_goes_on_at_once_is_notified_to_nobody(conn, make, side):
     await (await make("Safe", "Safe")).queue()
     worker = await side(1)
