@@ -16,6 +16,25 @@ from procession.queue.pending import Pending, write
 from procession.queue.pool import Connection
 from procession.queue.types import Claim, Claimed, Passed, Tell, nobody
 
+# Of runs that go on and were not claimed at once: another worker may hear of them. What is claimed
+# in the same transaction gets its job from the claim, which notifies nobody.
+QUEUE = """
+    insert into procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args, scheduled_at)
+    select run.tenant, 'attempt', 'run:' || run.id, 'run:' || run.id,
+           jsonb_build_object('run', run.id, 'ordinal', run.due_ordinal), run.due_at
+    from unnest(%(tenants)s::text[], %(ids)s::uuid[]) as written (tenant, id)
+    join run on run.tenant = written.tenant and run.id = written.id
+    where run.due_at is not null
+    on conflict (queueing_lock) where status = 'todo' do nothing
+"""
+
+
+async def queue(conn: Connection, claims: list[Claim]) -> None:
+    """Make the jobs of the runs of these claims, as far as they are due."""
+    if claims:
+        keys = {"tenants": [one.tenant.slug for one in claims], "ids": [one.id for one in claims]}
+        await conn.execute(QUEUE, keys)
+
 
 class Intake:
     """The claims of one worker, in turn of the tenants, up to their beginning."""
@@ -76,8 +95,11 @@ class Intake:
         """Write these and, for the slots that this frees, lease what is due: both, or neither."""
         began = time_ns()
         async with conn.transaction():
-            written = await write(conn, group, wait)
+            written = await write(conn, group, wait, queues=False)
             claims = await self._claim(conn, len(written)) if written else []
+            gone_on = {one.id for one in claims}
+            left = [one.claim for one in group if one.due_at and one.claim.id not in gone_on]
+            await queue(conn, [one for one in left if one.id in written])
         for one in group:
             if one.claim.id in written:
                 self._held.forget(one.claim.token)

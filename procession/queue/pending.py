@@ -3,6 +3,7 @@
 import asyncio
 import random
 from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 from procession.engine.delivery import Delivery
@@ -52,7 +53,8 @@ class Pending:
     jitter: float = field(default_factory=random.random)
     row: bytes = b""
     step: Step | None = None
-    goes_on: bool = False  # the run has something else to do at once
+    due_at: datetime | None = None  # when the run has something else to do
+    goes_on: bool = False  # and whether that is at once
     unsure: bool = False  # the answer to a write of it was lost
     written: asyncio.Future[Step | None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
@@ -82,6 +84,7 @@ class Pending:
         )
         row = Row.of(seen, step, claim.definition, now)
         self.row, self.step = encode(row), step
+        self.due_at = row.due_at
         self.goes_on = row.due_at is not None and row.due_at <= now
 
     def part(self) -> bool:
@@ -99,7 +102,9 @@ class Pending:
         return True
 
 
-async def write(conn: Connection, group: list[Pending], wait: str) -> set[UUID]:
+async def write(
+    conn: Connection, group: list[Pending], wait: str, *, queues: bool = True
+) -> set[UUID]:
     """Save what these decide, in the order of the group; the ids of the runs that were written."""
     deliveries = [row for one in group if not one.apart for row in one.deliveries]
-    return await save(conn, [one.row for one in group], deliveries, wait=wait)
+    return await save(conn, [one.row for one in group], deliveries, wait=wait, queues=queues)

@@ -176,30 +176,33 @@ async def test_an_outcome_waits_for_a_database_that_does_not_answer(conn, make, 
 async def test_a_write_whose_answer_was_lost_is_not_taken_for_a_late_one(conn, pool, make, held):
     await (await make("Safe")).queue()
     (taken,) = await claim(conn, WANTED, 1)
-    cut = Cut(pool)
-    recorder = Recorder(cut, held)
+    deaf = Deaf(pool)
+    recorder = Recorder(deaf, held)
     task = asyncio.create_task(recorder.run())
 
     assert await recorder.record(taken, Ended(Succeeded(), 1)) is not None
 
     task.cancel()
-    assert cut.cuts == 1
+    assert deaf.lost == 1
     assert await row(conn, "select count(*), min(outcome) from attempt") == (1, "Succeeded")
 
 
-class Cut:
-    """A pool whose first connection is lost after its work was committed."""
+class Deaf:
+    """A pool whose first statement is carried out, and its answer is lost."""
 
     def __init__(self, pool):
-        self._pool, self.cuts = pool, 0
+        self._pool, self.lost = pool, 0
 
     @contextlib.asynccontextmanager
     async def connection(self):
         async with self._pool.connection() as one:
-            yield one
-            if not self.cuts:
-                self.cuts += 1
-                raise LostError
+            self._conn = one
+            yield one if self.lost else self
+
+    async def execute(self, *given):
+        await self._conn.execute(*given)
+        self.lost += 1
+        raise LostError
 
 
 class LostError(OperationalError):

@@ -72,6 +72,7 @@ OF_ALL_TENANTS = {
     "grants.DONE": "rules of the deployment",
     "grants.GRANT": "the same, for all roles",
     "idempotency.REMOVE_ANSWERS": "anybody's",
+    "intake.QUEUE": "by the keys of what was held",
     "leases.RENEW": "by the keys of what is held",
     "mend.CLEAR_DOING": "by the name of the queue",
     "mend.CLEAR": "by the name of the queue",
@@ -150,6 +151,7 @@ LARGE = {"run", "procrastinate_jobs", "attempt", "delivery"}
 OF_A_WORKER = {
     "backlog.MEASURE",
     "claim.CLAIM",
+    "intake.QUEUE",
     "save.SAVE",
     "late.LATEST",
     "late.WRITTEN",
@@ -229,6 +231,20 @@ async def test_a_run_is_found_by_its_key_though_nothing_was_due_when_it_was_plan
     ]
     assert by_key
     assert [one for one in by_key if one[0] != "run_pkey" and "due_at = " not in one[1]] == []
+
+
+async def test_a_claim_looks_at_due_runs_only_though_all_were_when_it_was_planned(
+    conn, database, make
+):
+    await (await make("Safe")).queue(500)
+    await conn.execute("analyze")
+    async with make_pool(replace(database, prefer_indexes=True)) as pool, pool.connection() as one:
+        await one.execute("set plan_cache_mode = force_generic_plan")
+        found = await planned(one, claim.CLAIM)
+
+    read = [one for one in found if one.get("Relation Name") == "run" and "Index Cond" in one]
+    of_a_tenant = [one["Index Name"] for one in read if "(id = " not in one["Index Cond"]]
+    assert set(of_a_tenant) == {"run_due"}
 
 
 def reads(node):

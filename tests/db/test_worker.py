@@ -124,6 +124,27 @@ async def test_a_stop_lets_what_is_in_flight_end(conn, make, worked):
     assert await row(conn, "select count(*) from worker") == (0,)
 
 
+async def test_what_was_claimed_and_has_not_begun_is_given_back(conn, make, worked):
+    await (await make("Plain")).queue(3)
+    heard, asked_to_stop = worked.heard, []
+
+    def tell(happened):
+        heard(happened)
+        if isinstance(happened, Claimed):
+            for stop in asked_to_stop:
+                stop()
+
+    worked.heard = tell
+    async with worked.working(concurrency=3) as ours:
+        asked_to_stop += [ours.stop.set, ours.runner.working.stop]
+        await ours.task
+
+    assert worked.plain.seen == []
+    assert len(heard.of(Released)) == 3
+    assert await row(conn, "select count(*) from run where status = 'Pending'") == (3,)
+    assert await jobs_that_differ(conn) == []
+
+
 @pytest.mark.parametrize(("kind", "outcome"), [("Safe", "Released"), ("Plain", "Unknown")])
 async def test_what_goes_on_beyond_the_grace_is_cut(conn, make, worked, kind, outcome):
     await (await make(kind)).queue()

@@ -1,0 +1,219 @@
+"""Claims in place of what is recorded: in one transaction, in turn, and no more than slots."""
+
+import asyncio
+import contextlib
+
+import pytest
+from fix_queue import WANTED, jobs_that_differ
+
+from procession.engine.outcome import Failed, Succeeded
+from procession.queue.intake import Intake
+from procession.queue.leases import Held
+from procession.queue.pending import Ended
+from procession.queue.record import Recorder
+from procession.queue.types import Claimed
+
+DONE = Ended(Succeeded(), 1)
+AGAIN = Ended(Failed("503", retryable=True), 1)
+
+
+class Side:
+    """What a worker has of claims and outcomes, without the worker."""
+
+    def __init__(self, conn, pool, heard, slots):
+        self.conn, self.heard, self.held = conn, heard, Held()
+        self.intake = Intake(WANTED, slots, self.held, heard)
+        self.recorder = Recorder(pool, self.held, heard, self.intake)
+
+    async def claim(self):
+        """What is claimed for the free slots, and begins."""
+        assert await self.intake.claim(self.conn)
+        return self.begun()
+
+    def begun(self):
+        claims = []
+        while one := self.intake.next():
+            claims.append(one)
+        return claims
+
+    async def record(self, claims, ended=DONE):
+        """What begins once these outcomes are written."""
+        await asyncio.gather(*(self.recorder.record(one, ended) for one in claims))
+        for one in claims:
+            self.held.forget(one.token)
+        return self.begun()
+
+
+@pytest.fixture
+async def side(conn, pool, heard):
+    """Make one, of so many slots."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def made(slots):
+            one = Side(conn, pool, heard, slots)
+            task = asyncio.create_task(one.recorder.run())
+            stack.push_async_callback(asyncio.wait, {task})
+            stack.callback(task.cancel)
+            return one
+
+        yield made
+
+
+async def row(conn, statement, *values):
+    cursor = await conn.execute(statement, values)
+    return await cursor.fetchone()
+
+
+async def test_outcomes_and_the_claims_in_their_place_are_one_transaction(conn, make, side):
+    ids = await (await make("Safe")).queue(6)
+    worker = await side(3)
+
+    following = await worker.record(await worker.claim())
+
+    assert [one.id for one in following] == ids[3:]
+    assert await row(conn, "select count(distinct xmin::text), count(*) from run") == (1, 6)
+    assert len(worker.held) == 3
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_a_run_that_has_begun_goes_on_before_one_that_has_not(conn, make, side):
+    ids = await (await make("Safe", "Safe")).queue(4)
+    worker = await side(2)
+
+    following = await worker.record(await worker.claim())
+
+    assert [(one.id, one.ordinal) for one in following] == [(ids[0], 1), (ids[1], 1)]
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_a_run_goes_on_at_once_though_nothing_else_is_due(conn, make, side):
+    await (await make("Safe", "Safe")).queue()
+    worker = await side(2)
+
+    following = await worker.record(await worker.claim())
+
+    assert [one.ordinal for one in following] == [1]
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_what_goes_on_at_once_is_notified_to_nobody(conn, make, side):
+    await (await make("Safe", "Safe")).queue()
+    worker = await side(1)
+    claims = await worker.claim()
+    await conn.execute("listen procrastinate_any_queue_v1")
+
+    assert await worker.record(claims)
+
+    assert [one async for one in conn.notifies(timeout=0.2)] == []
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_a_tenant_that_waits_goes_before_a_run_that_has_begun(conn, make, side):
+    (begun,) = await (await make("Safe", "Safe", tenant="acme")).queue()
+    worker = await side(1)
+    claims = await worker.claim()
+    (other,) = await (await make("Safe", tenant="bravo")).queue()
+    await conn.execute("listen procrastinate_any_queue_v1")
+
+    following = await worker.record(claims)
+
+    assert [one.id for one in following] == [other]
+    assert await jobs_that_differ(conn) == []  # the run that has begun has its job
+    assert len([one async for one in conn.notifies(timeout=5, stop_after=1)]) == 1
+    assert [one.id for one in await worker.record(following)] == [begun]
+
+
+async def test_what_is_tried_again_later_has_its_job(conn, make, side):
+    first, second = await (await make("Safe")).queue(2)
+    worker = await side(1)
+
+    following = await worker.record(await worker.claim(), AGAIN)
+
+    assert [one.id for one in following] == [second]
+    assert await row(conn, "select id from run where due_at > now()") == (first,)
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_no_more_is_claimed_than_was_written(conn, make, side):
+    moved, *_ = await (await make("Safe")).queue(6)
+    worker = await side(2)
+    claims = await worker.claim()
+    await conn.execute("update run set version = version + 1 where id = %s", (moved,))
+
+    await worker.record(claims)
+
+    assert [len(one.claims) for one in worker.heard.of(Claimed)] == [2, 1, 1]
+    assert len(worker.held) == 2
+    assert await row(conn, "select count(*) from run where status = 'Succeeded'") == (2,)
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_a_claim_that_fails_spoils_no_outcome(conn, make, side):
+    done, odd, sound = await (await make("Safe")).queue(3)
+    worker = await side(1)
+    claims = await worker.claim()
+    await conn.execute(
+        "update run set actions = jsonb_set(actions, '{0,attempts}', '\"x\"') where id = %s", (odd,)
+    )
+
+    assert await worker.record(claims) == []
+
+    state = "select status, actions->0->>'error' from run where id = %s"
+    assert await row(conn, state, done) == ("Succeeded", None)
+    assert [one.id for one in await worker.claim()] == [sound]
+
+
+async def test_nothing_is_claimed_once_the_worker_stops(conn, make, side):
+    await (await make("Safe", "Safe")).queue(2)
+    worker = await side(1)
+    claims = await worker.claim()
+    worker.intake.close()
+
+    assert await worker.record(claims) == []
+
+    assert await row(conn, "select count(*) from run where lease_token is not null") == (0,)
+    assert await jobs_that_differ(conn) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update workflow set enabled = false",
+        "update run set executor = 'another', version = version + 1",
+        "update run set document_format = 99, version = version + 1",
+    ],
+)
+async def test_a_run_that_is_not_to_go_on_does_not(conn, make, side, change):
+    await (await make("Safe", "Safe")).queue()
+    worker = await side(1)
+    claims = await worker.claim()
+    await conn.execute(change)
+
+    assert await worker.record(claims) == []
+
+    assert await row(conn, "select actions->1->>'status' from run") == (None,)
+
+
+async def test_an_action_of_a_type_that_is_not_served_is_left(conn, make, side):
+    await (await make("Safe", "Other")).queue()
+    worker = await side(1)
+
+    assert await worker.record(await worker.claim()) == []
+
+    assert await row(conn, "select due_type from run") == ("Other",)
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_a_cancelled_run_does_not_go_on(conn, make, side):
+    await (await make("Safe", "Safe")).queue()
+    worker = await side(1)
+    claims = await worker.claim()
+    await conn.execute(
+        """update run set version = version + 1, cancelled_at = now(),
+           actions = jsonb_set(actions, '{1}', '{"status": "Cancelled"}')"""
+    )
+
+    assert await worker.record(claims) == []
+
+    assert await row(conn, "select status from run") == ("Cancelled",)
+    assert await jobs_that_differ(conn) == []
