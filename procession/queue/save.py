@@ -129,8 +129,8 @@ OF_SAVED = "where exists (select from saved where saved.tenant = sent.tenant and
 
 # One document instead of an array a column: to encode 27 arrays of 20 rows takes the worker 1.4 ms,
 # and this 0.04, which Postgres reads in 0.13. The time to wait for a lock is said in the statement,
-# which spares a round trip: Postgres reads it whenever it begins to wait. `queued` reads `ended`, so
-# that the waiting job is gone before the next is made.
+# which spares a round trip: Postgres reads it whenever it begins to wait. `queued` reads `ended`,
+# so that the waiting job is gone before the next is made.
 SAVE = """
     with step as materialized (
         select * from jsonb_to_recordset(%(rows)s::jsonb) as step (
