@@ -31,8 +31,10 @@ check: .venv/ready ## check style, types, imports and dependencies
 bench: .venv/ready ## measure, against peers on the same database
 	$(BIN)/python bench/run.py $(ARGS)
 
-docs: .venv/ready ## write anew what is generated of the documents
+docs: .venv/ready ## write anew what is generated of the documents, and build them as a site, in site/
 	$(BIN)/python -m procession.app.reference docs/settings.md
+	$(BIN)/python -m procession.app.routes_page docs/reference/api.md
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lock: .venv/ready ## resolve the dependencies anew and write down what was found
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

@@ -6,29 +6,37 @@ import socket
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
+from textwrap import dedent
 
 DOCS = Path(__file__).parents[1] / "docs"
-COMMANDS = re.compile(r"```sh\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+COMMANDS = re.compile(
+    r"^(?P<indent> *)```sh\n(?P<typed>.*?)^(?P=indent)```\n"
+    r"(?:\n(?P=indent)```text\n(?P<shown>.*?)^(?P=indent)```\n)?"
+    r"(?P<why>\n(?P=indent)\*Not typed by the tests: [^*]+\*\n)?"
+    r"|^    \$ (?P<line>[^\n]*)\n(?P<says>(?:    [^\n]*\n)*)",
+    re.DOTALL | re.MULTILINE,
+)
 END = "-- end of a block --"
+MISHAPS = re.compile(r"Traceback|command not found|No such file|^usage: |syntax error")
 
 
 class Page:
-    """A page of the documents, and what its blocks of commands should show."""
+    """A page of the documents, and what its blocks of commands should show.
+
+    A block that a line below it excuses, with a reason that readers see, is not among them.
+    """
 
     def __init__(self, name):
         self.text = (DOCS / name).read_text(encoding="utf-8")
-        self._blocks = COMMANDS.findall(self.text)
-        self.shows = [lines(text) for _, text in self._blocks]
-
-    def last(self):
-        """The page with the last of its blocks alone."""
-        self._blocks, self.shows = self._blocks[-1:], self.shows[-1:]
-        return self
+        found = [one for one in COMMANDS.finditer(self.text) if not one["why"]]
+        self.commands = [dedent(one["typed"] or f"{one['line']}\n") for one in found]
+        self.shows = [lines(dedent(one["shown"] or one["says"] or "")) for one in found]
 
     async def typed(self, before, folder, instead, seconds=100, times=1):
         """What each block shows, typed into one shell after these lines; errors are shown too."""
-        script = "\n".join(f"{typed}\necho '{END}'" for typed, _ in self._blocks * times)
+        script = "\n".join(f"{typed}\necho '{END}'" for typed in self.commands * times)
         for written, meant in instead.items():
+            assert written in script, f"{written} is no longer on the page"
             script = script.replace(written, str(meant))
         async with asyncio.timeout(seconds):
             shell = await asyncio.create_subprocess_exec(
@@ -38,7 +46,10 @@ class Page:
                 stderr=asyncio.subprocess.STDOUT,
             )
             said, _ = await shell.communicate()
-        return [lines(one) for one in said.decode().split(END)][:-1]
+        shown = [lines(one) for one in said.decode().split(END)][:-1]
+        assert len(shown) == len(self.commands) * times, said.decode()
+        assert [line for block in shown for line in block if MISHAPS.search(line)] == []
+        return shown
 
 
 @asynccontextmanager

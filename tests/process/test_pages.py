@@ -1,4 +1,4 @@
-"""The commands of docs/api.md and docs/operating.md, as a reader types them."""
+"""The commands of the pages for who uses it, as a reader types them."""
 
 import asyncio
 import re
@@ -6,15 +6,18 @@ import shutil
 import sys
 
 import pytest
-from fix_pages import Page, receiver
+from fix_pages import DOCS, Page, receiver
 from fix_process import COMMANDS
-
-from procession.app import binaries
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("curl") is None, reason="of the commands with curl"),
 ]
+
+
+def elsewhere(home, port):
+    """What the command line takes from the folder and the port of `make run`."""
+    return f"export PROCESSION_URL=http://127.0.0.1:{port} PROCESSION_KEY=$(cat {home}/key)"
 
 
 async def test_every_command_of_the_api_page_shows_what_the_page_says_a_second_time_too(
@@ -53,22 +56,41 @@ async def test_the_mirror_of_the_api_page_sees_a_run_change(command, home, port,
     assert line.decode().split()[1:] == ["hello", "Succeeded"]
 
 
-async def test_the_address_of_the_local_postgres_is_the_one_of_the_page(
-    command, home, port, tmp_path
+async def test_the_quick_start_goes_as_it_says_a_second_time_too(command, home, port, tmp_path):
+    page = Page("quick-start.md")
+    up = await command("procession", "up", "--data", home, "--port", port)
+    await up.until("curl '")
+    here = {
+        "make run": f"make --dry-run --no-print-directory --directory {DOCS.parent} run > started",
+        ".venv/bin/": f"{COMMANDS}/",
+        ".procession": home,
+        ":8000": f":{port}",
+    }
+
+    shown = await page.typed(elsewhere(home, port), tmp_path, here, times=2)
+
+    assert shown == page.shows * 2
+    assert (tmp_path / "started").read_text().endswith("bin/procession up \n")
+
+
+@pytest.mark.parametrize("name", ["halt.md", "compensation.md"])
+async def test_a_guide_to_chains_shows_what_it_says_a_second_time_too(
+    command, home, port, tmp_path, name
 ):
-    local = Page("operating.md").last()
+    page = Page(name)
     up = await command("procession", "up", "--data", home, "--port", port, "--no-sample")
     await up.until("is up. Ctrl-C stops it.")
 
-    here = {
-        ".procession": str(home),
-        ".venv/bin/": f"{COMMANDS}/",
-        "psql": binaries.find() / "psql",
-    }
-    (said,) = await local.typed("", tmp_path, here)
+    async with receiver(tmp_path) as where:
+        here = {
+            ".venv/bin/": f"{COMMANDS}/",
+            ".procession": home,
+            ":8000": f":{port}",
+            ":9000": f":{where}",
+        }
+        shown = await page.typed(elsewhere(home, port), tmp_path, here, times=2)
 
-    assert said[0].startswith("prc_")
-    assert said[-1] == "(0 rows)"
+    assert shown == page.shows * 2
 
 
 async def test_every_command_of_the_page_on_the_command_line_shows_what_it_says(
@@ -77,9 +99,8 @@ async def test_every_command_of_the_page_on_the_command_line_shows_what_it_says(
     page = Page("cli.md")
     up = await command("procession", "up", "--data", home, "--port", port)
     await up.until("is up. Ctrl-C stops it.")
-    elsewhere = f"export PROCESSION_URL=http://127.0.0.1:{port} PROCESSION_KEY=$(cat {home}/key)"
 
-    shown = await page.typed(elsewhere, tmp_path, {".venv/bin/": f"{COMMANDS}/"})
+    shown = await page.typed(elsewhere(home, port), tmp_path, {".venv/bin/": f"{COMMANDS}/"})
 
     assert shown == page.shows
 

@@ -16,7 +16,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.skipif(shutil.which("curl") is None, reason="of the commands with curl")
 async def test_the_commands_of_the_readme_fire_a_run_and_show_it(command, home, port):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    put, get = [one for one in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "curl" in one]
+    run, test, put, get = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    assert (await made(run)).endswith("bin/procession up")
+    assert "/pytest " in await made(test)
     up = await command("procession", "up", "--data", home, "--port", port)
     await up.until("curl '")
 
@@ -28,6 +30,17 @@ async def test_the_commands_of_the_readme_fire_a_run_and_show_it(command, home, 
 
     assert [one["id"] for one in shown] == saved["runIds"]
     assert shown[0]["status"] == "Succeeded"
+
+
+async def made(line):
+    """The last of what make would do."""
+    make, *what = line.split()
+    shell = await asyncio.create_subprocess_exec(
+        *(make, "--dry-run", "--no-print-directory", "--directory", ROOT, *what),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    said, _ = await shell.communicate()
+    return said.decode().splitlines()[-1].rstrip()
 
 
 async def typed(line, home, port):

@@ -11,14 +11,17 @@ import pytest
 
 from procession.actions.load import built_in
 from procession.actions.registry import Registry
+from procession.app import routes_page
 from procession.app.reference import renewed
 from procession.engine.content_type import ContentType, Field
+from procession.engine.document import RunStatus, Status
 from procession.engine.findings import Surroundings
 from procession.engine.validation import check_definition
 from procession.testing import Script
 
 ROOT = Path(__file__).parents[2]
 GRACE = 25
+OF_AN_UNDO = {Status.NOT_DECLARED}
 
 
 def blocks(page, language):
@@ -30,6 +33,25 @@ def test_the_table_of_settings_is_that_of_the_settings():
     page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
 
     assert page == renewed(page), "make docs"
+
+
+def test_the_page_of_the_routes_is_what_the_api_says_of_itself():
+    assert (ROOT / "docs/reference/api.md").read_text(encoding="utf-8") == routes_page.page()
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "states"), [(0, "action", Status), (1, "run", RunStatus)]
+)
+def test_a_picture_shows_the_states_and_the_moves_of_its_diagram(place, name, states):
+    diagram = blocks("docs/run-lifecycle.md", "mermaid")[place]
+    drawn = (ROOT / f"docs/images/{name}.svg").read_text(encoding="utf-8")
+    told = re.findall(r"^    (\S+) --> ([^\s:]+)", diagram, re.MULTILINE)
+    moves = [
+        one.split(">") for some in re.findall(r'data-moves="(.*?)"', drawn) for one in some.split()
+    ]
+
+    assert sorted(map(tuple, moves)) == sorted(set(told))
+    assert set(re.findall(r'class="name"[^>]*>(\w+)<', drawn)) == set(states) - OF_AN_UNDO
 
 
 def test_the_receiver_of_the_documents_knows_the_signature_of_the_documents(monkeypatch):
@@ -79,7 +101,7 @@ def test_the_receiver_of_the_documents_takes_nothing_that_is_not_signed(changed)
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", *(f"docs/{one.name}" for one in ROOT.glob("docs/*.md"))]
+    "page", ["README.md", *(str(one.relative_to(ROOT)) for one in ROOT.glob("docs/**/*.md"))]
 )
 def test_every_page_and_heading_that_is_linked_is_there(page):
     links = re.findall(r"\]\((?!https?:)([^)]+)", (ROOT / page).read_text(encoding="utf-8"))
