@@ -1,5 +1,14 @@
-"""`python -m procession` is the command `procession`."""
+"""The command `procession`, and `python -m procession`, from its first import on."""
 
-from procession.app.cli import main
+from procession.app.interrupt import ended_at_once
 
-main()
+
+def main() -> None:
+    """Run the command that the command line names."""
+    with ended_at_once():
+        from procession.app import cli  # noqa: PLC0415  what takes long is imported under it
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from procession.app import remote_lines
 from procession.app.arguments import instant, status
+from procession.app.interrupt import INTERRUPTED, ended_at_once
 
 LONGEST_NAME = 200  # of a key
 LAST_PORT = 65535
@@ -31,8 +32,13 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that the arguments name."""
-    given = _parser().parse_args(arguments)
-    resolve_name(given.does)(given)
+    with ended_at_once():
+        given = _parser().parse_args(arguments)
+        does = resolve_name(given.does)
+    try:
+        does(given)
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
 
 
 def _parser() -> Parser:

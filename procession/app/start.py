@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import Coroutine, Generator
@@ -49,8 +48,6 @@ def refusing() -> Generator[None]:
         sys.stderr.write(f"procession: {refusal}\n")
         status = refusal.status if isinstance(refusal, RefusalError) else 1
         raise SystemExit(status) from None
-    except KeyboardInterrupt:
-        raise SystemExit(128 + signal.SIGINT) from None
 
 
 def run(work: Coroutine[None, None, T]) -> T:

@@ -1,3 +1,5 @@
+import signal
+
 import pytest
 from fix_process import KEYS
 from fix_worker import free_port
@@ -112,3 +114,17 @@ async def test_each_command_explains_itself(command, line):
 
     assert await process.ended() == 0
     assert process.said[0].startswith("usage: procession")
+
+
+@pytest.mark.parametrize("line", [("up",), ("worker",), ("runs", "list")], ids=" ".join)
+@pytest.mark.parametrize("first", ["argparse", "procession.app.arguments", "procession.engine"])
+async def test_ctrl_c_among_the_imports_ends_a_command_without_a_word(command, home, first, line):
+    data = ("--data", home) if line == ("up",) else ()
+    tell = ("python", "-X", "importtime", "-m", "procession")
+    process = await command(*tell, *line, *data, DATABASE_URL="postgresql://127.0.0.1:1/app")
+    await process.until(first)
+
+    process.send(signal.SIGINT)
+
+    assert await process.ended() == 130
+    assert [one for one in process.said if not one.startswith("import time:")] == []
