@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import msgspec
@@ -21,8 +22,8 @@ from procession.client.shapes import Workflow
 
 URL, KEY, TENANT = "PROCESSION_URL", "PROCESSION_KEY", "PROCESSION_TENANT"
 HERE = "http://127.0.0.1:8000"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 LOCAL_KEY = Path(".procession/key")  # where `procession up` keeps one
-INTERRUPTED = 130
 
 
 @contextmanager
@@ -36,18 +37,24 @@ def calling(given: argparse.Namespace) -> Generator[Client]:
         raise RefusalError(f"{error}") from None
     except BrokenPipeError:  # whoever read has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
 
 
 def _key(given: argparse.Namespace, url: str) -> str:
     if key := given.key or os.environ.get(KEY):
         return key
-    if url == HERE and LOCAL_KEY.is_file():
+    if _is_here(url) and LOCAL_KEY.is_file():
         return LOCAL_KEY.read_text(encoding="utf-8").strip()
     raise ArgumentError(
         f"No key: give --key, or set {KEY}. `procession up` keeps one in {LOCAL_KEY}."
     )
+
+
+def _is_here(url: str) -> bool:
+    """Whether it is on this machine, by an address that leads nowhere else."""
+    try:
+        return urlsplit(url).hostname in LOOPBACK
+    except ValueError:
+        return False
 
 
 def found(client: Client, named: str) -> Workflow:

@@ -5,6 +5,7 @@ import json
 import pytest
 from fix_remote import FLOW
 from fix_runs import add_run, add_workflow
+from fix_worker import free_port
 
 from procession.engine.run import Action, Status
 
@@ -76,6 +77,48 @@ async def test_a_file_is_applied_and_applied_again(remote, file):
     assert again == "Announce: unchanged, version 1\n"
     assert (changed, status) == ("Announce: updated, version 2\n", 0)
     assert warned.startswith("warning: colour: ")
+
+
+@pytest.fixture
+def kept(remote, tmp_path, monkeypatch):
+    """A folder with the key that `procession up` keeps, to call from."""
+    (tmp_path / ".procession").mkdir()
+    (tmp_path / ".procession" / "key").write_text(f"{remote.key}\n")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST"])
+async def test_the_key_of_the_folder_serves_an_address_on_this_machine(remote, host):
+    url = remote.url.replace("127.0.0.1", host)
+
+    _, err, status = await remote.type("runs", "list", PROCESSION_URL=url, PROCESSION_KEY="")
+
+    assert (err, status) == ("", 0)
+
+
+@pytest.mark.usefixtures("kept")
+async def test_the_key_of_the_folder_serves_the_address_of_this_machine_in_ipv6(remote):
+    url = f"http://[::1]:{await free_port()}"
+
+    _, err, status = await remote.type("runs", "list", PROCESSION_URL=url, PROCESSION_KEY="")
+
+    assert (err, status) == (f"procession: {url} does not answer (ConnectError)\n", 1)
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://procession.example.com", "http://10.0.0.7", "http://127.0.0.1@example.com"),
+        *("http://127.0.0.1.a.com", "http://localhost.a.com", "http://[::1", "127.0.0.1:8000"),
+    ],
+)
+async def test_the_key_of_the_folder_goes_nowhere_else(remote, url):
+    _, err, status = await remote.type("runs", "list", PROCESSION_URL=url, PROCESSION_KEY="")
+
+    assert err.startswith("procession: No key: give --key, or set PROCESSION_KEY.")
+    assert status == 2
 
 
 async def test_a_workflow_is_named_to_show_switch_start_and_delete_it(remote, file):
