@@ -5,6 +5,7 @@ written. A loop that ends without being asked to ends the worker with an error.
 """
 
 import asyncio
+import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -32,6 +33,8 @@ from procession.tasks.attempt import PERFORMER, Performer, attempt
 from procession.tasks.backlog import BACKLOG, Measurer, backlog
 from procession.tasks.bulk import BULK, EACH_MINUTE, Bulker, bulk
 from procession.tasks.retention import CRON, RETENTION, Sweeper, retention
+
+log = logging.getLogger(__name__)
 
 MOST = 20  # actions in flight in one worker
 PATIENCE = 5.0  # seconds at the end for a database that does not answer
@@ -168,6 +171,13 @@ class Runner:
     async def _when(self, stop: asyncio.Event) -> None:
         await stop.wait()
         self.working.stop()
+        if count := len(self._held) - len(self._held.unbegun()):
+            log.info(
+                "Stopping. Waiting for %d action%s, %g s at most; Ctrl-C again ends it at once.",
+                count,
+                "" if count == 1 else "s",
+                self._options.grace.total_seconds(),
+            )
 
     def _heard(self, happened: Happened) -> None:
         match happened:

@@ -28,6 +28,7 @@ async def test_a_worker_that_is_asked_to_stop_ends_what_it_began(
     later = await publish(announcing, "b")
     await receiver.next()
     worker.send(signal.SIGTERM)
+    await worker.until("Stopping. Waiting for 1 action, 25 s at most; Ctrl-C again ends it")
     gate.set()
 
     assert await worker.ended() == 0
