@@ -49,9 +49,6 @@ RELEASE = """
     update bulk set token = null, lease_until = null
     where tenant = %(tenant)s and id = %(id)s and token = %(token)s
 """
-FORGET = """
-    delete from bulk where finished_at < now() - interval '90 days'
-"""
 UNFINISHED = "select exists (select from bulk where finished_at is null)"
 
 # Locks it until the batch is written.
@@ -124,11 +121,6 @@ async def waits(conn: Connection) -> bool:
     cursor = await conn.execute(UNFINISHED)
     row = await cursor.fetchone()
     return row is not None and row[0]
-
-
-async def forget(conn: Connection) -> int:
-    """Remove what ended long ago; how many."""
-    return (await conn.execute(FORGET)).rowcount
 
 
 async def batch(conn: Connection, taken: Taken, size: int) -> int | None:

@@ -132,6 +132,20 @@ REMOVE_LEFT_JOBS = """
     )
     select '', count(*) from removed having count(*) > 0
 """
+# One that is not done yet has no end.
+REMOVE_BULKS = """
+    with removed as (
+        delete from bulk
+        where ctid = any (array(
+            select ctid from bulk
+            where finished_at < now() - %(older)s::interval
+            order by finished_at
+            limit %(batch)s
+            for update skip locked))
+        returning tenant
+    )
+    select tenant, count(*) from removed group by tenant
+"""
 REMOVE_WORKERS = """
     with removed as (
         delete from worker
@@ -146,6 +160,7 @@ REMOVE_WORKERS = """
 """
 
 HOUR = timedelta(hours=1)
+KEPT_BULKS = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +190,7 @@ class Windows:
             ("responseBodies", CLEAR_BODIES, self.bodies),
             ("deliveries", REMOVE_DELIVERIES, self.deliveries),
             ("answers", REMOVE_ANSWERS, KEPT_ANSWERS),
+            ("bulkCommands", REMOVE_BULKS, KEPT_BULKS),
             ("versions", REMOVE_VERSIONS, timedelta()),
             ("jobs", REMOVE_JOBS, HOUR),
             ("jobs", REMOVE_LEFT_JOBS, HOUR),

@@ -13,7 +13,7 @@ from typing import cast
 from procrastinate import JobContext
 
 from procession.queue.bulk import queue
-from procession.queue.bulk_turn import TURN, forget, turn, waits
+from procession.queue.bulk_turn import TURN, turn, waits
 from procession.queue.outage import FAULTS
 from procession.queue.pool import Pool
 
@@ -38,9 +38,8 @@ class Bulker:
                 asyncio.timeout(self.limit.total_seconds()),
                 self.pool.connection() as conn,
             ):
-                if await turn(conn, self.turn.total_seconds()) is None:
-                    await forget(conn)
-                elif await waits(conn):
+                dealt = await turn(conn, self.turn.total_seconds())
+                if dealt is not None and await waits(conn):
                     await queue(conn)
         except (*FAULTS, TimeoutError) as error:
             log.warning("A verb for many runs stopped in between: %s", type(error).__name__)

@@ -16,6 +16,7 @@ from procession.queue.audit import By, Sought
 from procession.queue.bulk import Chosen
 from procession.queue.runs import Span
 from procession.tasks.bulk import Bulker
+from procession.tasks.retention import Sweeper, swept
 
 FAILED = (
     Action(status=Status.FAILED, attempts=5, failures=5, retryable=True),
@@ -314,18 +315,23 @@ async def test_turns_go_round_and_each_calls_the_next(conn, pool, workflow_id):
     assert await cursor.fetchall() == [("bulk", "maintenance", "todo")]
 
 
-async def test_what_ended_long_ago_is_forgotten(conn, pool):
+async def test_what_ended_long_ago_is_swept_and_what_has_not_ended_never(conn, pool):
     old, new = await ask(conn), await ask(conn)
     while await bulk_turn.turn(conn) is not None:
         pass
-    await conn.execute(
-        "update bulk set finished_at = now() - interval '91 days' where id = %s", [old.id]
-    )
+    unfinished = await ask(conn)
+    await conn.execute("update bulk set created_at = now() - interval '1 year'")
+    for one, days in ((old, 90.01), (new, 89.99)):
+        await conn.execute(
+            "update bulk set finished_at = now() - make_interval(secs => %s) where id = %s",
+            [days * 86_400, one.id],
+        )
 
-    await Bulker(pool=pool).work()
+    counts = await swept(Sweeper(pool=pool))
 
-    cursor = await conn.execute("select id from bulk")
-    assert await cursor.fetchall() == [(new.id,)]
+    cursor = await conn.execute("select id from bulk order by id")
+    assert await cursor.fetchall() == [(new.id,), (unfinished.id,)]
+    assert counts.by_tenant == {"default": {"bulkCommands": 1}}
 
 
 async def test_a_cancel_of_what_waits_takes_its_jobs_away(conn, workflow_id):

@@ -49,4 +49,7 @@ def test_switched_off_it_removes_no_run_and_all_else(settings):
 
     assert (retention(given).succeeded, retention(given).failed) == (None, None)
     names = {one.name for one in windows(given).removals}
-    assert names == {"responseBodies", "deliveries", "answers", "versions", "jobs", "workers"}
+    assert names == {
+        *("responseBodies", "deliveries", "answers", "bulkCommands"),
+        *("versions", "jobs", "workers"),
+    }
