@@ -9,9 +9,9 @@ event loop, so they need no locks, which would cost an attempt more than countin
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, product
 from time import time
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -108,13 +108,17 @@ class Durations:
 
 
 class WorkerMetrics(Collector):
-    """What a worker counts beside the runs that its actions queue."""
+    """What a worker counts beside the runs that its actions queue.
 
-    def __init__(self, shared: Metrics, types: Container[str]) -> None:
-        self._shared, self._types = shared, types
-        self._seen = set[str]()
-        self._attempts = Counter[tuple[str, str]]()
-        self._durations = dict[str, Durations]()
+    All that it may count is there from the start, at 0: of a series that begins at what happened
+    first, nobody sees that it rose.
+    """
+
+    def __init__(self, shared: Metrics, types: Sequence[str]) -> None:
+        self._shared = shared
+        labels = (*types[:TYPES], OTHER)
+        self._attempts = Counter(dict.fromkeys(product(labels, OUTCOMES.values()), 0))
+        self._durations = {one: Durations() for one in labels}
         self._finished = dict.fromkeys(STATUSES, 0)
         self._claimed = self._lost = self._released = self._discarded = self._halted = 0
         self._in_flight: Callable[[], int] = int
@@ -152,19 +156,10 @@ class WorkerMetrics(Collector):
 
     def attempted(self, type_: str, outcome: str, seconds: float | None = None) -> None:
         """Count an attempt of this type; without a time when it did not run."""
-        action = self._label(type_)
+        action = type_ if type_ in self._durations else OTHER
         self._attempts[action, outcome] += 1
         if seconds is not None:
-            self._durations.setdefault(action, Durations()).add(seconds)
-
-    def _label(self, type_: str) -> str:
-        """The type itself, of the first that are registered here; else `other`."""
-        if type_ in self._seen:
-            return type_
-        if type_ in self._types and len(self._seen) < TYPES:
-            self._seen.add(type_)
-            return type_
-        return OTHER
+            self._durations[action].add(seconds)
 
     def _ended(self, type_: str, step: Step) -> None:
         for entry in step.history:

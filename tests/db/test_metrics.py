@@ -255,35 +255,53 @@ async def test_claims_are_accounted_for(make, worked, counted):
     assert now[CLAIMED] == recorded + now[LOST] + now[RELEASED] + ours.runner.in_flight
 
 
+OUTCOMES = ("succeeded", "failed", "retried", "unknown", "skipped")
+
+
 def test_fifty_types_have_names_of_their_own_and_the_rest_are_others():
-    types = [f"T{number}" for number in range(60)]
+    types = [f"T{number:02}" for number in range(60)]
     counted = Counted(*types)
-    for one in [*types, "T0", "stranger", "T59"]:
+    for one in [*types, "T00", "stranger", "T59"]:
         counted.of_worker.attempted(one, "succeeded", 0.2)
 
-    found = {key: value for key, value in counted.now().items() if key[0] == "attempts_total"}
-    assert len(found) == 51
-    assert found["attempts_total", "T0", "succeeded"] == 2
-    assert found["attempts_total", "other", "succeeded"] == 12
+    now = counted.now()
+    assert len([key for key in now if key[0] == "attempts_total"]) == 51 * len(OUTCOMES)
+    assert len([key for key in now if key[0] == "action_duration_seconds_count"]) == 51
+    assert now["attempts_total", "T00", "succeeded"] == 2
+    assert now["attempts_total", "other", "succeeded"] == 12
 
 
-def test_a_scrape_begins_with_the_bounded_labels_at_0_and_knows_no_created_series():
+def test_a_scrape_begins_with_all_labels_at_0_and_knows_no_created_series():
     counted = Counted("Safe")
 
     now = counted.now()
+    assert set(now.values()) == {0}
     assert [key[1] for key in now if key[0] == "runs_queued_total"] == [
         *("created", "updated", "deleted", "published", "unpublished", "transition", "other")
     ]
     assert [key[1] for key in now if key[0] == "runs_finished_total"] == [
         *("succeeded", "failed", "partially_failed", "cancelled")
     ]
-    counted.of_worker.attempted("Safe", "succeeded", 0.3)
-    assert b"_created" not in counted.metrics.text()
-    buckets = [key[2] for key in counted.now() if key[0] == "action_duration_seconds_bucket"]
+    assert {key for key in now if key[0] == "attempts_total"} == {
+        attempts(action, outcome) for action in ("Safe", "other") for outcome in OUTCOMES
+    }
     names = ["0.05", "0.1", "0.25", "0.5", "1.0", "2.5", "5.0", "10.0", "30.0", "60.0"]
-    assert sorted(buckets) == sorted(["Safe"] * 13) or sorted(buckets) == sorted(
-        [*names, "120.0", "300.0", "+Inf"]
-    )
+    assert {key for key in now if key[0] == "action_duration_seconds_bucket"} == {
+        ("action_duration_seconds_bucket", *sorted((action, bucket)))
+        for action in ("Safe", "other")
+        for bucket in [*names, "120.0", "300.0", "+Inf"]
+    }
+    assert b"_created" not in counted.metrics.text()
+
+
+def test_the_first_failures_of_a_type_rise_from_0():
+    counted = Counted("Safe")
+    before = counted.now()
+    for _ in range(20):
+        counted.of_worker.attempted("Safe", "failed", 0.2)
+
+    rises = {key: value - before[key] for key, value in counted.now().items()}
+    assert rises[attempts("Safe", "failed")] == rises[ran("Safe")] == 20
 
 
 @pytest.mark.parametrize(
