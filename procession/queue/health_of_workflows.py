@@ -35,10 +35,12 @@ class Health(Struct, frozen=True, kw_only=True):
     duration_ms: float | None  # the mean of the actions of its newest runs
 
 
-# `finished_of_workflow` holds all that is counted: only the rows of the newest runs are read.
+# Counted along `ended_of_workflow`, whose key says all that is asked; the ends and the newest are
+# found by `finished_of_workflow`, and only their rows are read. The actions are spread out in a
+# list of columns: as a table, Postgres would remember each document in case it came again.
 PAGE = """
     select total.count as total, part.id, part.name, part.enabled, last.runs as last,
-           counted.succeeded, counted.finished, newest.duration_ms
+           counted.succeeded, counted.succeeded + counted.failed as finished, newest.duration_ms
     from (select count(*) from workflow
           where tenant = %(tenant)s and deleted_at is null) as total
     left join lateral (
@@ -55,19 +57,22 @@ PAGE = """
               limit 10) as one
     ) as last on true
     left join lateral (
-        select count(*) filter (where status = 'Succeeded') as succeeded, count(*) as finished
-        from run
-        where tenant = %(tenant)s and workflow_id = part.id
-          and completed_at >= now() - %(window)s::interval and status <> 'Cancelled'
+        select (select count(*) from run
+                where tenant = %(tenant)s and workflow_id = part.id and status = 'Succeeded'
+                  and completed_at >= now() - %(window)s::interval) as succeeded,
+               (select count(*) from run
+                where tenant = %(tenant)s and workflow_id = part.id
+                  and status in ('Failed', 'PartiallyFailed')
+                  and completed_at >= now() - %(window)s::interval) as failed
     ) as counted on true
     left join lateral (
-        select avg((action ->> 'duration_ms')::float) as duration_ms
-        from (select actions from run
-              where tenant = %(tenant)s and workflow_id = part.id
-                and completed_at >= now() - %(window)s::interval
-              order by completed_at desc, id
-              limit 200) as one,
-             jsonb_array_elements(one.actions) as action
+        select avg(action.duration_ms) as duration_ms
+        from (select (jsonb_array_elements(one.actions) ->> 'duration_ms')::float as duration_ms
+              from (select actions from run
+                    where tenant = %(tenant)s and workflow_id = part.id
+                      and completed_at >= now() - %(window)s::interval
+                    order by completed_at desc, id
+                    limit 200) as one) as action
     ) as newest on true
     order by part.name, part.id
 """

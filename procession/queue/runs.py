@@ -32,21 +32,25 @@ class Filters:
         }
 
 
-# Literal pieces and not "is null or": with those a prepared plan can use one index only. The status
-# is compared in a way that leads to no index of the sweep, which holds the runs of all tenants.
+# Literal pieces and not "is null or": with those a prepared plan can use one index only.
 PIECES: dict[str, LiteralString] = {
-    "status": "and status || '' = %(status)s",
     "workflow_id": "and workflow_id = %(workflow_id)s",
     "entry_id": "and entry_id = %(entry_id)s",
     "content_type": "and content_type = %(content_type)s",
 }
+# Those that ended have an index by their status. The others are few or among the newest, and their
+# status is compared in a way that leads to no index that would have to be read from end to end.
+ENDED: LiteralString = "and status = %(status)s and completed_at is not null"
+UNFINISHED: LiteralString = "and status || '' = %(status)s and completed_at is null"
+OPEN = (RunStatus.PENDING, RunStatus.RUNNING)
 
 
 def narrowed(statement: LiteralString, filters: Filters) -> LiteralString:
     """The statement with its filters in their place."""
-    pieces: list[LiteralString] = [
-        PIECES[name] for name, value in filters.values.items() if value is not None
-    ]
+    values = filters.values
+    pieces = [piece for name, piece in PIECES.items() if values[name] is not None]
+    if filters.status is not None:
+        pieces.append(UNFINISHED if filters.status in OPEN else ENDED)
     return statement.replace("/* filters */", " ".join(pieces))
 
 
@@ -74,13 +78,22 @@ PAGE = READ.replace(
     order by run.created_at desc, run.id
 """,
 )
+FROM_THE_END = PAGE.replace("order by created_at desc, id\n", "order by created_at, id desc\n")
 
 
-async def page(conn: Connection, tenant: str, filters: Filters, span: Span) -> list[StoredRun]:
-    """Runs, the newest first."""
+async def page(
+    conn: Connection, tenant: str, filters: Filters, span: Span, total: int
+) -> list[StoredRun]:
+    """Runs, the newest first, of so many in all; found from the nearer end of them."""
+    if total <= span.offset:
+        return []
+    statement = PAGE
+    behind = max(0, total - span.offset - span.limit)
+    if behind < span.offset:
+        statement, span = FROM_THE_END, Span(min(span.limit, total - span.offset), behind)
     wanted = {"tenant": tenant, **filters.values, **span.values}
     async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(narrowed(PAGE, filters), wanted)
+        await cursor.execute(narrowed(statement, filters), wanted)
         return [stored(row) async for row in cursor]
 
 
@@ -92,11 +105,15 @@ class Counts:
     by_status: Mapping[str, int]
 
 
+# Grouped by the whole key of an index that holds all of it: nothing is sorted, nothing hashed.
 COUNTS = """
     select now() as now, coalesce(json_object_agg(status, runs), '{}') as by_status
     from (
-        select status, count(*) as runs from run
-        where tenant = %(tenant)s /* filters */
+        select status, sum(runs)::bigint as runs
+        from (
+            select status, count(*) as runs from run
+            where tenant = %(tenant)s /* filters */
+            group by content_type, status) as standing
         group by status) as counted
 """
 
