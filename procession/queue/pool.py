@@ -8,6 +8,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
+from procession.queue.lively import LivelyPool
+
 Connection = AsyncConnection[TupleRow]
 Pool = AsyncConnectionPool[Connection]
 
@@ -79,8 +81,8 @@ async def autocommit(conn: AsyncConnection[Any]) -> None:
 
 
 def make_pool(database: Database) -> Pool:
-    """A closed pool. It does not check a connection at each checkout: that costs a round trip."""
-    return AsyncConnectionPool(
+    """A closed pool. A checkout looks at a connection, and asks nothing: that is a round trip."""
+    return LivelyPool(
         database.conninfo,
         connection_class=AsyncConnection[TupleRow],
         min_size=database.pool_min,
