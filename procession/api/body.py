@@ -4,6 +4,7 @@ A route declares `takes(Shape)` and asks for `Document`: the JSON is decoded bef
 and `read(Shape, document)` says what is wrong with it once the thing in the path is found.
 """
 
+import asyncio
 import codecs
 import json
 import math
@@ -17,12 +18,14 @@ from pydantic import BaseModel, ValidationError
 from procession.api.problems import faults_of
 from procession.engine.errors import (
     BodyTooLargeError,
+    BodyTooSlowError,
     Fault,
     MalformedJsonError,
     UnsupportedMediaTypeError,
     ValidationFailedError,
 )
 
+SLOWEST = 30  # seconds that a body may take to arrive
 DEEPEST = 64  # objects and lists inside one another; far from where the walk or Postgres would end
 MARKS = {
     codecs.BOM_UTF8: "UTF-8",
@@ -142,10 +145,14 @@ def check(request: Request, limit: int) -> None:
 async def receive(request: Request, limit: int) -> bytes:
     """The whole body. One that came without being announced is checked like any other."""
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise BodyTooLargeError(f"At most {limit} bytes are taken.")
+    try:
+        async with asyncio.timeout(SLOWEST):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise BodyTooLargeError(f"At most {limit} bytes are taken.")
+    except TimeoutError:
+        raise BodyTooSlowError(f"All of it was not here within {SLOWEST} s.") from None
     if body and not _is_json(request):
         raise UnsupportedMediaTypeError("Send it as application/json.")
     return bytes(body)
