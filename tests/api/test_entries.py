@@ -337,3 +337,16 @@ async def test_who_only_reads_writes_nothing(call, role):
     assert {(one.status_code, one.json()["capability"]) for one in answers} == {
         (403, "manage_entries")
     }
+
+
+@pytest.mark.parametrize("step", ["%2E", "%2E%2E"])
+async def test_an_id_that_is_a_step_in_a_path_is_not_saved(admin, step):
+    await declare(admin)
+
+    refused = await admin.put(f"/api/entries/Article/{step}", json={"data": {}})
+    listed = await admin.get("/api/entries/Article")
+
+    assert (refused.status_code, refused.json()["code"]) == (400, "validation-failed")
+    assert refused.json()["errors"] == [{"name": "id", "reason": "must be neither . nor .."}]
+    assert listed.json()["totalItems"] == 0
+    assert (await admin.get(f"/api/entries/Article/{step}")).status_code == 404
