@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, Request
@@ -32,6 +33,7 @@ MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16, where UTF-8 is wanted",
     codecs.BOM_UTF16_BE: "UTF-16, where UTF-8 is wanted",
 }
+WRITTEN_OUT = 1e16  # a float from here on is told with an exponent, which jsonb does not keep
 DIGITS = re.compile("[0-9]{1,18}")
 NUL = "holds a NUL, which no text may"
 SURROGATE = "holds half of a surrogate pair"
@@ -95,11 +97,19 @@ def _look(
             if flaw := _flaw(cast("str", item)):
                 faults.append(Fault(place((*path, part)), flaw))
         elif kind is float:
-            if not math.isfinite(cast("float", item)):
+            number = cast("float", item)
+            if not math.isfinite(number):
                 faults.append(Fault(place((*path, part)), "must be a finite number"))
+            elif abs(number) >= WRITTEN_OUT or number == 0:
+                cast("dict[str | int, object]", container)[part] = _as_stored(number)
         elif isinstance(item, dict | list):
             inside = cast("dict[str, object] | list[object]", item)
             _look((*path, part), inside, faults, depth + 1)
+
+
+def _as_stored(number: float) -> int | float:
+    """As Postgres gives it back: without an exponent, and without the sign of a zero."""
+    return int(Decimal(repr(number))) if number else 0.0
 
 
 def _look_at_names(path: Path, item: dict[str, object], faults: list[Fault]) -> None:
