@@ -193,9 +193,9 @@ async def test_many_runs_are_counted_and_nothing_is_done_without_a_yes(remote, r
     counted, _, _ = await remote.type("runs", "bulk", "retry", "--entry", "a-17", "--dry-run")
     _, why, status = await remote.type("runs", "bulk", "retry", "--entry", "a-17")
 
-    assert counted == "1 runs to retry\n"
-    assert (why, status) == ("procession: 1 runs to retry: say --yes to do it\n", 2)
-    assert (await remote.type(*line, "--dry-run"))[0] == "1 runs to retry\n"
+    assert counted == "1 run to retry\n"
+    assert (why, status) == ("procession: 1 run to retry: say --yes to do it\n", 2)
+    assert (await remote.type(*line, "--dry-run"))[0] == "1 run to retry\n"
 
 
 @pytest.mark.parametrize(
