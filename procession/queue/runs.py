@@ -1,4 +1,8 @@
-"""Reading runs: a page of the newest, what changed since a moment, and how many stand where."""
+"""Reading runs: a page of the newest, what changed since a moment, and how many stand where.
+
+A statement is planned anew each time: which index is near depends on what is asked for, since one
+workflow may have half of the runs and another a few.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -48,7 +52,9 @@ OPEN = (RunStatus.PENDING, RunStatus.RUNNING)
 def narrowed(statement: LiteralString, filters: Filters) -> LiteralString:
     """The statement with its filters in their place."""
     values = filters.values
-    pieces = [piece for name, piece in PIECES.items() if values[name] is not None]
+    pieces: list[LiteralString] = [
+        piece for name, piece in PIECES.items() if values[name] is not None
+    ]
     if filters.status is not None:
         pieces.append(UNFINISHED if filters.status in OPEN else ENDED)
     return statement.replace("/* filters */", " ".join(pieces))
@@ -93,7 +99,7 @@ async def page(
         statement, span = FROM_THE_END, Span(min(span.limit, total - span.offset), behind)
     wanted = {"tenant": tenant, **filters.values, **span.values}
     async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(narrowed(statement, filters), wanted)
+        await cursor.execute(narrowed(statement, filters), wanted, prepare=False)
         return [stored(row) async for row in cursor]
 
 
@@ -105,24 +111,39 @@ class Counts:
     by_status: Mapping[str, int]
 
 
-# Grouped by the whole key of an index that holds all of it: nothing is sorted, nothing hashed.
+# Grouped by the whole key of indexes that hold all of it: nothing is sorted, nothing hashed.
 COUNTS = """
     select now() as now, coalesce(json_object_agg(status, runs), '{}') as by_status
     from (
         select status, sum(runs)::bigint as runs
         from (
             select status, count(*) as runs from run
-            where tenant = %(tenant)s /* filters */
+            where tenant = %(tenant)s and completed_at is not null /* filters */
+            group by content_type, status
+            union all
+            select status, count(*) from run
+            where tenant = %(tenant)s and completed_at is null /* filters */
             group by content_type, status) as standing
+        group by status) as counted
+"""
+
+
+# Of a workflow or an entry, whose indexes hold all but whether a run has ended.
+COUNTS_OF_ONE = """
+    select now() as now, coalesce(json_object_agg(status, runs), '{}') as by_status
+    from (
+        select status, count(*) as runs from run
+        where tenant = %(tenant)s /* filters */
         group by status) as counted
 """
 
 
 async def counts(conn: Connection, tenant: str, filters: Filters) -> Counts:
     """The tenant's runs by status, whatever status the filters ask for."""
-    statement = narrowed(COUNTS, replace(filters, status=None))
+    of_one = filters.workflow_id is not None or filters.entry_id is not None
+    statement = narrowed(COUNTS_OF_ONE if of_one else COUNTS, replace(filters, status=None))
     async with conn.cursor(row_factory=class_row(Counts)) as cursor:
-        await cursor.execute(statement, {"tenant": tenant, **filters.values})
+        await cursor.execute(statement, {"tenant": tenant, **filters.values}, prepare=False)
         row = await cursor.fetchone()
     assert row is not None  # an aggregate without groups is one row
     return row
@@ -161,7 +182,7 @@ async def ahead(conn: Connection, tenant: str, filters: Filters, place: Place) -
     """What there is to read behind the place; asked before it is read."""
     wanted = {"tenant": tenant, **filters.values, **place.values}
     async with conn.cursor(row_factory=class_row(Ahead)) as cursor:
-        await cursor.execute(narrowed(AHEAD, filters), wanted)
+        await cursor.execute(narrowed(AHEAD, filters), wanted, prepare=False)
         row = await cursor.fetchone()
     assert row is not None  # an aggregate without groups is one row
     return row
@@ -186,7 +207,7 @@ async def changed(
     """Runs that changed behind the place, in the order they did."""
     wanted = {"tenant": tenant, **filters.values, **place.values, **span.values}
     async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(narrowed(CHANGED, filters), wanted)
+        await cursor.execute(narrowed(CHANGED, filters), wanted, prepare=False)
         return [stored(row) async for row in cursor]
 
 
