@@ -63,16 +63,19 @@ class CreateTask(Action):
 
 
 def _task(key: Key, status: str, texts: Mapping[str, str]) -> Decide:
-    """The task as it is to be, or as it is already; or why there can be none."""
+    """The task as it is to be, or as it is already; or why there can be none.
+
+    Why is told by the names of the parameters: what they hold may be for few to read.
+    """
 
     def decide(made: Making | None, entry: Entry | None) -> Entry | Failed:
         if made is None:
-            return Failed(f"There is no content type {key.content_type}.")
+            return Failed("ContentType names no content type that there is.")
         if entry is not None:
             return entry
         wanted = status or _first(made.content_type)
         if wanted not in made.content_type.lifecycle.statuses:
-            return Failed(f"{key.content_type} does not declare the status {wanted}.")
+            return Failed("Status is none that its content type declares.")
         data: dict[str, object] = {}
         for name, text in texts.items():
             try:

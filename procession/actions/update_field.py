@@ -76,13 +76,13 @@ def _to(key: Key, field: str, value: str, *, own: bool) -> Decide:
             return Failed("The entry to write to does not exist.", retryable=True)
         if field == STATUS:
             if value.strip() not in made.content_type.lifecycle.statuses:
-                return Failed(f"{key.content_type} does not declare this status.")
+                return Failed("Value is no status that its content type declares.")
             return changed(entry, key, Change(data=entry.data, status=value.strip()), made)
         name = field.removeprefix(DATA)
         try:
             data = {**entry.data, name: value_of(made.content_type, name, value)}
         except MisfitError:
-            return Failed(f"The value does not fit the field {name}.")
+            return Failed("Value does not fit the field that Field names.")
         return changed(entry, key, Change(data=data), made)
 
     return decide

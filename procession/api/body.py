@@ -4,11 +4,13 @@ A route declares `takes(Shape)` and asks for `Document`: the JSON is decoded bef
 and `read(Shape, document)` says what is wrong with it once the thing in the path is found.
 """
 
+import asyncio
 import codecs
 import json
 import math
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, Request
@@ -17,18 +19,21 @@ from pydantic import BaseModel, ValidationError
 from procession.api.problems import faults_of
 from procession.engine.errors import (
     BodyTooLargeError,
+    BodyTooSlowError,
     Fault,
     MalformedJsonError,
     UnsupportedMediaTypeError,
     ValidationFailedError,
 )
 
+SLOWEST = 30  # seconds that a body may take to arrive
 DEEPEST = 64  # objects and lists inside one another; far from where the walk or Postgres would end
 MARKS = {
     codecs.BOM_UTF8: "UTF-8",
     codecs.BOM_UTF16_LE: "UTF-16, where UTF-8 is wanted",
     codecs.BOM_UTF16_BE: "UTF-16, where UTF-8 is wanted",
 }
+WRITTEN_OUT = 1e16  # a float from here on is told with an exponent, which jsonb does not keep
 DIGITS = re.compile("[0-9]{1,18}")
 NUL = "holds a NUL, which no text may"
 SURROGATE = "holds half of a surrogate pair"
@@ -92,11 +97,19 @@ def _look(
             if flaw := _flaw(cast("str", item)):
                 faults.append(Fault(place((*path, part)), flaw))
         elif kind is float:
-            if not math.isfinite(cast("float", item)):
+            number = cast("float", item)
+            if not math.isfinite(number):
                 faults.append(Fault(place((*path, part)), "must be a finite number"))
+            elif abs(number) >= WRITTEN_OUT or number == 0:
+                cast("dict[str | int, object]", container)[part] = _as_stored(number)
         elif isinstance(item, dict | list):
             inside = cast("dict[str, object] | list[object]", item)
             _look((*path, part), inside, faults, depth + 1)
+
+
+def _as_stored(number: float) -> int | float:
+    """As Postgres gives it back: without an exponent, and without the sign of a zero."""
+    return int(Decimal(repr(number))) if number else 0.0
 
 
 def _look_at_names(path: Path, item: dict[str, object], faults: list[Fault]) -> None:
@@ -142,10 +155,14 @@ def check(request: Request, limit: int) -> None:
 async def receive(request: Request, limit: int) -> bytes:
     """The whole body. One that came without being announced is checked like any other."""
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise BodyTooLargeError(f"At most {limit} bytes are taken.")
+    try:
+        async with asyncio.timeout(SLOWEST):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise BodyTooLargeError(f"At most {limit} bytes are taken.")
+    except TimeoutError:
+        raise BodyTooSlowError(f"All of it was not here within {SLOWEST} s.") from None
     if body and not _is_json(request):
         raise UnsupportedMediaTypeError("Send it as application/json.")
     return bytes(body)

@@ -22,7 +22,7 @@ from procession.api.shapes import (
     page_of,
 )
 from procession.engine.bulk import Order, Verb
-from procession.engine.errors import ForbiddenError
+from procession.engine.errors import ForbiddenError, NotFoundError
 from procession.engine.run import RunStatus
 from procession.queue import bulk
 from procession.queue.bulk import Bulk, Chosen
@@ -219,7 +219,13 @@ async def read_bulk(bulk_id: BulkId, conn: Database, tenant: Tenant) -> BulkView
 @router.post(f"{BULK}/{{id}}/stop", dependencies=[needs("view_workflow_runs")])
 async def stop_bulk(bulk_id: BulkId, conn: Database, call: Call) -> BulkView:
     """Leave what is not done yet undone. It takes the capability that the verb takes."""
-    found = await bulk.one(conn, call.tenant, bulk_id)
-    if found.verb.capability not in call.caller.capabilities:
-        raise ForbiddenError(found.verb.capability)
+    held = call.caller.capabilities
+    try:
+        needed = (await bulk.one(conn, call.tenant, bulk_id)).verb.capability
+    except NotFoundError:
+        if held.isdisjoint(verb.capability for verb in Verb):  # who may stop none
+            raise ForbiddenError(Verb.RETRY.capability) from None
+        raise
+    if needed not in held:
+        raise ForbiddenError(needed)
     return view(await bulk.stop(conn, call.tenant, bulk_id, call.by))

@@ -27,6 +27,7 @@ EntryId = Annotated[str, Path(alias="id", pattern=r"^[A-Za-z0-9._:-]{1,200}$", e
 TransitionName = Annotated[
     str, Path(alias="name", pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$", examples=["Approve"])
 ]
+STEPS = (".", "..")
 ENTRY = "/entries/{contentType}/{id}"
 
 
@@ -35,6 +36,16 @@ def _key(caller: Caller, content_type: ContentTypeName, entry_id: EntryId) -> Ke
 
 
 Asked = Annotated[Key, Depends(_key)]
+
+
+def _key_to_save(key: Asked) -> Key:
+    """As asked for, but for what clients take for a step in a path: it could not be asked for."""
+    if key.id in STEPS:
+        raise ValidationFailedError([Fault("id", "must be neither . nor ..")])
+    return key
+
+
+ToSave = Annotated[Key, Depends(_key_to_save)]
 
 
 class EntryBody(Received):
@@ -114,7 +125,7 @@ def _saved(saved: Saved, caller: Caller, response: Response) -> SavedView:
     responses={201: {"model": SavedView, "description": "It is new"}},
 )
 async def save_entry(
-    key: Asked, document: Document, conn: Database, call: Call, response: Response
+    key: ToSave, document: Document, conn: Database, call: Call, response: Response
 ) -> SavedView:
     """Create an entry or replace it, and queue the runs that this fires."""
     saved = await entries.put(conn, key, document, call.precondition, call.origin)

@@ -5,9 +5,10 @@ route's connection is back in the pool: to wait for a second one with the first 
 all of them.
 """
 
-import logging
 import re
 from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
 from typing import cast
 
 from starlette.requests import Request
@@ -21,14 +22,13 @@ from procession.queue import idempotency
 from procession.queue.idempotency import Answer, Asked
 from procession.queue.outage import OUTAGES
 
-log = logging.getLogger(__name__)
-
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
 KEY = re.compile(r"[ -~]{1,200}")
 OWN_RULE = frozenset({"run_workflow"})  # routes by name that read the header by a rule of their own
 HELD = "procession.idempotency"  # of the request's scope: what is to be answered under its key
-FINAL = range(200, 500)
+# Whoever may not is not told so again once it may.
+FINAL = frozenset(range(200, 500)) - {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 PLAIN = frozenset({b"content-length", b"cache-control"})  # made anew for each answer
 
 
@@ -43,13 +43,21 @@ async def repeated(
         raise ValidationFailedError([Fault(HEADER, "must be 1 to 200 printable ASCII characters")])
     route = f"{request.method} {request.scope['path']}?{request.url.query}"
     one = idempotency.asked(caller.tenant, caller.actor, route, given[0], body)
-    async with services.pool.connection() as conn:
-        kept = await idempotency.hold(conn, one, services.ring)
+    try:
+        async with services.pool.connection() as conn:
+            kept = await idempotency.hold(conn, one, services.ring)
+    except OUTAGES:  # which may have come after it was held
+        await _free(services, one)
+        raise
     if kept is None:
         request.scope[HELD] = one
         return None
     headers = dict(kept.headers) | {REPLAYED: "true"}
     return Response(kept.body, kept.status, headers)
+
+
+async def _free(services: Services, one: Asked) -> None:
+    await services.later.write(services.pool, partial(idempotency.free, one=one))
 
 
 @dataclass(slots=True)
@@ -81,13 +89,10 @@ class _Answering:
 
     async def _end(self, asked: Asked) -> None:
         assert self.start is not None, "an answer begins with its status"
-        try:
-            if self.start["status"] in FINAL and len(self.body) <= idempotency.LONGEST:
-                await self._keep(asked)
-            else:
-                await self.free()
-        except OUTAGES:
-            log.warning("An answer was not kept for repeats: its key stays held", exc_info=True)
+        if self.start["status"] in FINAL and len(self.body) <= idempotency.LONGEST:
+            await self._keep(asked)
+        else:
+            await _free(self.services, asked)
         await self.send(self.start)
         await self.send({"type": "http.response.body", "body": self.body})
 
@@ -99,13 +104,9 @@ class _Answering:
             if name.lower() not in PLAIN
         ]
         answer = Answer(self.start["status"], headers, self.body.decode())
-        async with self.services.pool.connection() as conn:
-            await idempotency.keep(conn, asked, self.services.ring, answer)
-
-    async def free(self) -> None:
-        if self.asked is not None:
-            async with self.services.pool.connection() as conn:
-                await idempotency.free(conn, self.asked)
+        services = self.services
+        keeping = partial(idempotency.keep, one=asked, ring=services.ring, answer=answer)
+        await services.later.write(services.pool, keeping)
 
 
 async def kept(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,8 +115,6 @@ async def kept(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None
     try:
         await app(scope, receive, answering.take)
     except Exception:
-        try:
-            await answering.free()
-        except OUTAGES:
-            log.warning("A key stays held", exc_info=True)
+        if answering.asked is not None:
+            await _free(answering.services, answering.asked)
         raise

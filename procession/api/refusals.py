@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from procession.engine import errors
-from procession.engine.errors import CONFLICTS, ConflictError, NotFoundError, ProcessionError
+from procession.engine.conflicts import CONFLICTS
+from procession.engine.errors import ConflictError, NotFoundError, ProcessionError
 
 # Whatever the route, once the path is one of ours.
 ALWAYS = (
@@ -25,7 +26,7 @@ ALWAYS = (
     "database-unavailable",
     "identity-provider-unavailable",
 )
-WITH_A_BODY = ("malformed-json",)
+WITH_A_BODY = ("malformed-json", "body-too-slow")
 KEYED = ("idempotency-key-in-progress", "idempotency-key-reused")
 
 OF: Mapping[str, str] = {
@@ -85,9 +86,9 @@ OF: Mapping[str, str] = {
         " action-in-flight action-skipped-behind-halt workflow-deleted workflow-disabled"
         " run-changed"
     ),
-    "bulk_retry": "",
-    "bulk_cancel": "",
-    "bulk_abandon": "",
+    "bulk_retry": "too-many-bulks",
+    "bulk_cancel": "too-many-bulks",
+    "bulk_abandon": "too-many-bulks",
     "list_bulks": "",
     "read_bulk": "bulk-not-found",
     "stop_bulk": "bulk-not-found bulk-finished",

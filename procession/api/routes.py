@@ -6,6 +6,7 @@ needs by `dependencies=[needs("…")]`, and one that says nothing cannot be made
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any, cast
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -14,10 +15,12 @@ from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
 from procession.api import body, idempotency
-from procession.api.auth import Caller, enter
+from procession.api.auth import Caller, enter, identify
 from procession.api.services import CALLER, services_of
 from procession.engine.errors import Fault, ForbiddenError, ValidationFailedError
 from procession.queue.types import about
+
+PROMPT = 0.1  # seconds; a body that takes longer may outlast what its caller was let in by
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +56,14 @@ class Route(APIRoute):
 
         async def checked(request: Request) -> Response:
             services = services_of(request)
-            caller = cast("Caller", request.scope[CALLER])
-            caller = await enter(request, caller, services.pool, above=need.above)
-            request.scope[CALLER] = caller
-            about.set(replace(about.get(), tenant=caller.tenant or None))
-            if need.capability is not None and need.capability not in caller.capabilities:
-                raise ForbiddenError(need.capability)
+            caller = await _admit(request, cast("Caller", request.scope[CALLER]), need)
             body.check(request, services.max_body_bytes)
             raw = b""
             if reads:
+                begun = monotonic()
                 raw = await body.receive(request, services.max_body_bytes)
+                if monotonic() - begun > PROMPT:
+                    caller = await _admit(request, await identify(request, services), need)
                 request.scope[body.DOCUMENT] = body.decode(raw)
             _look_at_query(request)
             answer = await idempotency.repeated(request, caller, services, raw) if keyed else None
@@ -73,6 +74,16 @@ class Route(APIRoute):
     @override
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         await idempotency.kept(super().handle, scope, receive, send)
+
+
+async def _admit(request: Request, caller: Caller, need: Need) -> Caller:
+    """The caller in its tenant, if it may come in here."""
+    caller = await enter(request, caller, services_of(request).pool, above=need.above)
+    request.scope[CALLER] = caller
+    about.set(replace(about.get(), tenant=caller.tenant or None))
+    if need.capability is not None and need.capability not in caller.capabilities:
+        raise ForbiddenError(need.capability)
+    return caller
 
 
 def _look_at_query(request: Request) -> None:

@@ -100,7 +100,7 @@ async def newest(conn: Connection, tenant: str, filters: Filters, part: Paging) 
     counts = await runs.counts(conn, tenant, filters)
     by_status = {one: counts.by_status.get(one, 0) for one in RunStatus}
     total = by_status[filters.status] if filters.status else sum(by_status.values())
-    found = await runs.page(conn, tenant, filters, part.span)
+    found = await runs.page(conn, tenant, filters, part.span, total)
     return Found(found, total, counts.now, status_counts=by_status)
 
 
@@ -109,7 +109,9 @@ async def followed(
 ) -> Found:
     ahead = await runs.ahead(conn, tenant, filters, place)
     span = Span(limit=part.page_size + 1, offset=part.offset)  # one more: does anything follow?
-    found = await runs.changed(conn, tenant, filters, place, span)
+    found: list[StoredRun] = []
+    if ahead.total > part.offset:
+        found = await runs.changed(conn, tenant, filters, place, span)
     shown = found[: part.page_size]
     more = len(found) > len(shown)
     return Found(shown, ahead.total, ahead.now, cursor(tenant, shown, more=more, now=ahead.now))

@@ -14,6 +14,7 @@ from procession.engine.catalogue import Catalogue
 from procession.outbound.guard import Network
 from procession.outbound.http import Client
 from procession.outbound.oidc import Issuer
+from procession.queue.later import Later
 from procession.queue.pool import Pool
 from procession.queue.sealing import NO_KEYS, Ring
 from procession.queue.types import Tell, nobody
@@ -54,6 +55,7 @@ class Services:
     issuer: Issuer | None = None  # whose tokens are taken
     claims: ClaimNames = ClaimNames()
     attempts: Attempts = field(default_factory=Attempts)
+    later: Later = field(default_factory=Later)  # what an outage kept from being written
     max_body_bytes: int = 1_048_576
     retention: Retention = Retention()
     catalogue: Catalogue = NO_TYPES  # the action types that this process knows

@@ -5,6 +5,7 @@ the span's own. Runs are told of once the answer says that they stand, so after 
 """
 
 import logging
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from time import monotonic
 from typing import cast
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 
 REFUSALS = 400  # and above: nothing stands of what was tried
 FAULTS = 500
+UNTRACED = {"/metrics", "/health/live", "/health/ready"}  # asked for all the time, by machines
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
@@ -44,7 +46,7 @@ class Telling:
         parent = given if TRACEPARENT.fullmatch(given) else None
         before = about.set(known)
         try:
-            with spans.span(_method(scope), SpanKind.SERVER, parent=parent) as one:
+            with _begun(scope, parent) as one:
                 if here := spans.here():
                     MutableHeaders(scope=scope)["traceparent"] = here
                 await self._told(one, scope, receive, send)
@@ -64,6 +66,12 @@ class Telling:
 
         with noted() as triggers:
             await self.app(scope, receive, heard)
+
+
+def _begun(scope: Scope, parent: str | None) -> AbstractContextManager[Span]:
+    if scope["path"] in UNTRACED:
+        return spans.NONE
+    return spans.span(_method(scope), SpanKind.SERVER, parent=parent)
 
 
 def _say(one: Span, scope: Scope, status: int, began: float) -> None:

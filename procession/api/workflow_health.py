@@ -13,7 +13,7 @@ from procession.api.services import Retention, services_of
 from procession.api.shapes import Answer, Page, Time, page_of
 from procession.engine.run import Compensation, RunStatus
 from procession.queue import health_of_workflows
-from procession.queue.health_of_workflows import Health, LastOutcome
+from procession.queue.health_of_workflows import Health, LastOutcome, Window
 
 router = api_router("workflows")
 
@@ -86,7 +86,9 @@ async def list_workflow_health(
     request: Request, conn: Database, tenant: Tenant, part: Part, window_days: WindowDays = 7
 ) -> HealthPage:
     """How the workflows have been doing, by name. Deleted ones are left out."""
-    days = window(window_days, services_of(request).retention)
-    found = await health_of_workflows.page(conn, tenant, timedelta(days=days), part.span)
+    retention = services_of(request).retention
+    days = window(window_days, retention)
+    looked_back = Window(timedelta(days=days), retention.succeeded)
+    found = await health_of_workflows.page(conn, tenant, looked_back, part.span)
     fields = page_of(found.items, found.total, part, health_view)
     return HealthPage.model_validate({**fields, "window_days": days})

@@ -23,13 +23,18 @@ class SettingsError(Exception):
 
 def read(process: Process, **instead: str) -> Settings:
     """The settings of this process: from the environment, and what is given in its place."""
-    try:
-        settings = Settings.model_validate(instead)
-    except ValidationError as error:
-        raise SettingsError(faults_of(Settings, error)) from None
+    settings = in_range(**instead)
     if faults := broken_rules(settings, process):
         raise SettingsError(faults)
     return settings
+
+
+def in_range(**instead: str) -> Settings:
+    """The settings, each in its range, whatever they get wrong together."""
+    try:
+        return Settings.model_validate(instead)
+    except ValidationError as error:
+        raise SettingsError(faults_of(Settings, error)) from None
 
 
 def read_or_exit(process: Process, **instead: str) -> Settings:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from procession.app import logs
-from procession.app.checks import SettingsError, read
+from procession.app.checks import SettingsError, broken_rules, in_range
 from procession.app.examination import database_checks, settings_checks
 from procession.app.finding import Check, State
 from procession.app.refusal import RefusalError
@@ -46,15 +46,17 @@ class Requeued:
 def main(given: argparse.Namespace) -> None:
     """`procession doctor`."""
     try:
-        settings = read("doctor")
+        settings = in_range()
     except SettingsError as error:
         _say([Check("settings", State.FAILED, one) for one in error.faults], None, given.json)
         raise SystemExit(2) from None
     logs.set_up("warning", "text")
-    requeued = run(_requeued(settings)) if given.requeue else None
-    checks = [*settings_checks(settings), *run(database_checks(settings))]
+    faults = broken_rules(settings, "doctor")
+    requeued = run(_requeued(settings)) if given.requeue and not faults else None
+    checks = [*settings_checks(settings, faults), *run(database_checks(settings))]
     _say(checks, requeued, given.json)
-    raise SystemExit(any(one.state is State.FAILED for one in checks))
+    failed = any(one.state is State.FAILED for one in checks)
+    raise SystemExit(2 if faults else int(failed))
 
 
 async def _requeued(settings: Settings) -> Requeued:

@@ -1,13 +1,15 @@
 """What the doctor looks at, and what it makes of what it sees."""
 
 import os
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from dataclasses import replace
 
-from procession.app import compose
+from procession.app import at_work, compose
 from procession.app.environment import unknown
 from procession.app.finding import Check, State
 from procession.app.settings import Settings
 from procession.queue import checkup, first_key
+from procession.queue.fingerprint import COUNTERPART, elsewhere
 from procession.queue.migrate import migrations, unusable
 from procession.queue.outage import FAULTS
 from procession.queue.pool import Connection, make_pool
@@ -15,17 +17,24 @@ from procession.queue.reach import out_of_reach
 
 OLDEST_POSTGRES = 150000
 CLOCK = 2.0  # seconds that two clocks may differ without anybody wondering at times in logs
-LAPSED = 60.0  # seconds in which a lapsed lease is rescued, wherever a worker lives
 POOLER = "A pooler stands between, in a mode that hands sessions around: connect to Postgres."
-DUE = 900.0  # seconds that work may be due
+NEW_KEY = (
+    "Make one, the same for API and workers: "
+    'export SECRETS__KEYS="a:$(head -c 32 /dev/urandom | base64)"'
+)
+
+Look = Callable[[Connection, Settings], AsyncGenerator[Check]]
 
 
-def settings_checks(settings: Settings) -> Generator[Check]:
-    """Of settings that are each in their range."""
+def settings_checks(settings: Settings, faults: Sequence[str] = ()) -> Generator[Check]:
+    """Of settings that are each in their range, and of what they get wrong together."""
+    for fault in faults:
+        helps = NEW_KEY if fault.startswith("SECRETS__KEYS is not set") else ""
+        yield Check("settings", State.FAILED, fault, helps)
     strange = unknown(Settings, os.environ)
     for sentence in strange:
         yield Check("settings", State.WARNING, sentence)
-    if not strange:
+    if not strange and not faults:
         given = sum(str(field.alias) in os.environ for field in Settings.model_fields.values())
         yield Check("settings", State.OK, f"{given} are set, and fit together")
     needed = settings.workflows__runner_concurrency + 2
@@ -43,26 +52,28 @@ async def database_checks(settings: Settings) -> list[Check]:
         is_pooler = "startup parameter" in why
         helps = POOLER if is_pooler else "Is DATABASE_URL right, and Postgres up?"
         return [Check("database", State.FAILED, why, helps)]
-    async with make_pool(settings.database) as pool, pool.connection() as conn:
+    alone = replace(settings.database, pool_min=1, pool_max=1)
+    async with make_pool(alone) as pool, pool.connection() as conn:
         found = [one async for one in _server(conn, settings)]
         found += [one async for one in session_checks(conn, settings)]
+        counterpart = await _tried(_counterpart, conn, settings)
+        found += counterpart
         schema = await _schema(conn)
-        found.append(schema)
         if schema.state is State.FAILED:
-            return found
-        looks: list[Callable[[Connection, Settings], AsyncGenerator[Check]]] = [
-            *(_clock, _keys, _workers, _leases, _jobs, _retention, _indexes)
+            # what is elsewhere needs no schema made here
+            is_elsewhere = any(one.state is State.FAILED for one in counterpart)
+            return found if is_elsewhere else [*found, schema]
+        found.append(schema)
+        looks: list[Look] = [
+            *(_clock, _keys, at_work.workers, at_work.leases, at_work.jobs, at_work.retention),
+            _indexes,
         ]
         for look in looks:
             found += await _tried(look, conn, settings)
         return found
 
 
-async def _tried(
-    look: Callable[[Connection, Settings], AsyncGenerator[Check]],
-    conn: Connection,
-    settings: Settings,
-) -> list[Check]:
+async def _tried(look: Look, conn: Connection, settings: Settings) -> list[Check]:
     try:
         return [one async for one in look(conn, settings)]
     except FAULTS as error:
@@ -111,6 +122,25 @@ async def session_checks(conn: Connection, settings: Settings) -> AsyncGenerator
     )
 
 
+async def _counterpart(conn: Connection, settings: Settings) -> AsyncGenerator[Check]:
+    """As an API or a worker that begins here would find it."""
+    ours, keys = settings.database__schema, compose.ring(settings).digests
+    met = True
+    for process, refused in COUNTERPART.items():
+        if theirs := await elsewhere(conn, ours, process, keys):
+            met = False
+            yield Check(
+                "counterpart",
+                State.FAILED,
+                f"DATABASE__SCHEMA={ours}: the {process} that shares a key of SECRETS__KEYS works "
+                f"in the schema {theirs}, so that a {refused} refuses to start here",
+                f"Set DATABASE__SCHEMA={theirs}. Two installations in one database take keys of "
+                f"their own; if {theirs} is no longer in use, drop it.",
+            )
+    if met:
+        yield Check("counterpart", State.OK, "None works in another schema of this database")
+
+
 async def _schema(conn: Connection) -> Check:
     if fault := await unusable(conn):
         return Check("schema", State.FAILED, fault)
@@ -133,6 +163,8 @@ async def _clock(conn: Connection, _: Settings) -> AsyncGenerator[Check]:
 
 
 async def _keys(conn: Connection, settings: Settings) -> AsyncGenerator[Check]:
+    if not settings.secrets__keys:  # which is told of already
+        return
     digest = await first_key.noted(conn)
     if digest is None:
         yield Check("keys", State.OK, "No API has begun here yet")
@@ -145,84 +177,6 @@ async def _keys(conn: Connection, settings: Settings) -> AsyncGenerator[Check]:
             "SECRETS__KEYS lacks the key that the API seals with, its first one",
             "Set it to the same in the API and in workers.",
         )
-
-
-async def _workers(conn: Connection, _: Settings) -> AsyncGenerator[Check]:
-    work = await checkup.work(conn)
-    says = f"{work.workers} live, of which {work.claiming} claim"
-    if not work.claiming:
-        state = State.FAILED if work.due else State.WARNING
-        yield Check("workers", state, says, "Start one: procession worker.")
-    else:
-        yield Check("workers", State.OK, says)
-    late = work.oldest_due > DUE
-    yield Check(
-        "due",
-        State.WARNING if late else State.OK,
-        f"{work.due} runs are due, the oldest for {work.oldest_due:.0f} s",
-        "A receiver that hangs holds up the others: raise WORKFLOWS__RUNNER_CONCURRENCY."
-        if late
-        else "",
-    )
-    if work.unserved:
-        yield Check(
-            "stuck",
-            State.WARNING,
-            f"{work.unserved} runs wait for an action type that no live worker serves",
-            "Start a worker that has it; after 10 minutes they fail.",
-        )
-
-
-async def _leases(conn: Connection, _: Settings) -> AsyncGenerator[Check]:
-    work = await checkup.work(conn)
-    is_old = work.oldest_lapsed > LAPSED
-    yield Check(
-        "leases",
-        State.FAILED if is_old else State.OK,
-        f"{work.lapsed} have lapsed, the oldest {work.oldest_lapsed:.0f} s ago",
-        "A live worker rescues them within seconds: does one live, and what does it log?"
-        if is_old
-        else "",
-    )
-
-
-async def _jobs(conn: Connection, _: Settings) -> AsyncGenerator[Check]:
-    found = await checkup.jobs(conn)
-    differ = found.missing + found.needless
-    yield Check(
-        "jobs",
-        State.WARNING if differ else State.OK,
-        f"{found.missing} are missing, {found.needless} belong to no run"
-        if differ
-        else "Each due run has one",
-        "A live worker puts that right; procession doctor --requeue does at once."
-        if differ
-        else "",
-    )
-
-
-async def _retention(conn: Connection, settings: Settings) -> AsyncGenerator[Check]:
-    work, windows = await checkup.work(conn), compose.windows(settings)
-    ages = {
-        name: None if age is None else age + checkup.SLACK
-        for name, age in (
-            ("succeeded", windows.succeeded),
-            ("failed", windows.failed),
-            ("deliveries", windows.deliveries),
-        )
-    }
-    left = await checkup.overdue(conn, ages)
-    if left:
-        yield Check(
-            "retention",
-            State.WARNING,
-            f"{left} runs and deliveries are older than their retention and {checkup.SLACK}",
-            "The sweep takes 10,000 of a class in an hour: does a worker live, and is that enough?",
-        )
-    else:
-        at = work.swept_at
-        begun = f"the last sweep began at {at:%Y-%m-%d %H:%M} UTC" if at else "no sweep has begun"
-        yield Check("retention", State.OK, f"Nothing is overdue; {begun}")
 
 
 async def _indexes(conn: Connection, _: Settings) -> AsyncGenerator[Check]:

@@ -70,8 +70,7 @@ class Keeper:
         thread = threading.Thread(target=self._keep, name="keeper", daemon=True)
         thread.start()
         while not self._ended.is_set():
-            if fenced := self.held.fence():
-                log.error("%d leases could not be renewed: their actions are cancelled", fenced)
+            self.held.fence()
             try:
                 async with asyncio.timeout(AGAIN):
                     await self._ended.wait()

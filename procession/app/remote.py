@@ -16,6 +16,7 @@ from uuid import UUID
 
 import msgspec
 
+from procession.app.plain import plain, plain_json
 from procession.app.refusal import ArgumentError, RefusalError
 from procession.client import Client, ClientError
 from procession.client.shapes import Workflow
@@ -76,10 +77,10 @@ def workflow_id(client: Client, named: str | None) -> str | None:
 def show(given: argparse.Namespace, value: object, lines: Iterable[str]) -> None:
     """The value for a program, or the lines for a person."""
     if given.json:
-        say(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+        say(plain_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
     else:
         for line in lines:
-            say(line)
+            say(plain(line))
 
 
 def say(text: str) -> None:
@@ -89,7 +90,7 @@ def say(text: str) -> None:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """Lines with their columns below one another; nothing but the heads where there are no rows."""
-    cells = [[str(cell) for cell in row] for row in (heads, *rows)]
+    cells = [[plain(str(cell)) for cell in row] for row in (heads, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -29,7 +29,7 @@ def perform(given: argparse.Namespace) -> None:
             raise ArgumentError(f"Say which runs: {', '.join(NARROWING)} or --created-before")
         matched = client.runs.bulk.count(given.verb, **chosen)
         if given.dry_run:
-            show(given, {"matched": matched}, [f"{matched} runs to {given.verb}"])
+            show(given, {"matched": matched}, [f"{_runs(matched)} to {given.verb}"])
             return
         _agree(given, matched)
         asked = client.runs.bulk.ask(given.verb, unknown=given.unknown, **chosen)
@@ -45,11 +45,15 @@ def _agree(given: argparse.Namespace, matched: int) -> None:
     if given.yes:
         return
     if not sys.stdin.isatty():
-        raise ArgumentError(f"{matched} runs to {given.verb}: say --yes to do it")
-    sys.stderr.write(f"{given.verb.capitalize()} {matched} runs? [y/N] ")
+        raise ArgumentError(f"{_runs(matched)} to {given.verb}: say --yes to do it")
+    sys.stderr.write(f"{given.verb.capitalize()} {_runs(matched)}? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise RefusalError("Nothing was done.")
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 def _progress(standing: Bulk) -> str:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
+from procession.app.plain import plain
 from procession.app.remote import at, calling, say, show, table, workflow_id
 from procession.app.start import refusing
 from procession.client import Client
@@ -119,7 +120,7 @@ def _watch_one(client: Client, run_id: str) -> str:
     while True:
         run = client.runs.get(run_id)
         if (line := _line(run)) != told:
-            say(told := line)
+            say(plain(told := line))
         if run.completed_at is not None:
             return run.status
         time.sleep(EVERY)
@@ -132,7 +133,7 @@ def _watch_all(client: Client) -> None:
         for page in client.runs.changed(since):
             for run in page.items:  # one may come twice
                 if told.get(run.id) != (line := _line(run)):
-                    say(line)
+                    say(plain(line))
                 told[run.id] = line
                 if run.completed_at is not None and len(told) > page.page_size * 10:
                     told.clear()

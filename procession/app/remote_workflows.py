@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
+from procession.app.plain import plain
 from procession.app.refusal import ArgumentError
 from procession.app.remote import at, calling, found, show, table
 from procession.app.start import refusing
@@ -67,7 +68,7 @@ def apply(given: argparse.Namespace) -> None:
         told = {"outcome": applied.outcome, "workflow": workflow}
         show(given, told, [f"{workflow.name}: {applied.outcome}, version {workflow.version}"])
         for one in warnings:
-            sys.stderr.write(f"warning: {one.field}: {one.message}\n")
+            sys.stderr.write(plain(f"warning: {one.field}: {one.message}") + "\n")
 
 
 def _read(file: Path) -> dict[str, object]:

@@ -159,7 +159,7 @@ class Runner:
     async def _unless_it_ends(self, task: asyncio.Task[None]) -> None:
         await asyncio.wait({task})
         self.working.stop()  # and let nothing go on that is not renewed, or not recorded
-        self._held.lose(one.token for one in self._held.claims())
+        self._held.lose([one.token for one in self._held.claims()], "the worker breaks off")
         await task  # raises what ended it
         raise UnaskedError
 

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from typing_extensions import override
 from uvicorn import Config, Server
 
+from procession.app.forwarded import forwarded
 from procession.app.refusal import RefusalError
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,8 @@ async def listening(
     """
     with _bound(address) as bound:
         config = Config(
-            app,
+            forwarded(app),
+            proxy_headers=False,  # it is what reads them
             http="httptools",
             ws="none",
             lifespan="off",

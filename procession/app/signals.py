@@ -1,16 +1,20 @@
-"""Being asked to stop: politely the first time, at once the second."""
+"""Being asked to stop: politely the first time, at once the second. The last line says why."""
 
 import asyncio
+import logging
 import os
 import signal
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+log = logging.getLogger(__name__)
+
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
 # Seconds after the grace: 10 for what does not end when it is cancelled, and some for the end.
 LONGER = 15
+LAST_WORD = 1  # second for the last line, if nobody reads what is logged
 
 
 @contextmanager
@@ -19,19 +23,27 @@ def on_stop(first: Callable[[], None], second: Callable[[], None], grace: float)
 
     Or when the process goes on long after its grace: a database that stands still lets nobody go.
     """
-    loop, asked = asyncio.get_running_loop(), 0
+    loop, by = asyncio.get_running_loop(), list[str]()
 
-    def ask() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
-            after(grace + LONGER, second)
-        (first if asked == 1 else second)()
+    def ask(number: signal.Signals) -> None:
+        by.append(number.name)
+        if len(by) > 1:
+            end(f"a second signal, {number.name}")
+            return
+        after(grace + LONGER, lambda: end(f"{number.name} came {grace + LONGER:g} s ago"))
+        first()
+
+    def end(why: str) -> None:
+        after(LAST_WORD, second)
+        log.warning("Ended at once, with what was in flight left to others: %s", why)
+        second()
 
     for one in STOPS:
-        loop.add_signal_handler(one, ask)
+        loop.add_signal_handler(one, ask, one)
     try:
         yield
+        if by:
+            log.info("Stopped, as %s asked", by[0])
     finally:
         for one in STOPS:
             loop.remove_signal_handler(one)

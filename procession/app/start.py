@@ -15,6 +15,7 @@ from procession.actions.load import TakenError
 from procession.app import logs
 from procession.app.checks import read_or_exit
 from procession.app.environment import unknown
+from procession.app.plain import plain_lines
 from procession.app.refusal import RefusalError
 from procession.app.settings import Process, Settings
 from procession.queue.fingerprint import COUNTERPART, Role, meet
@@ -45,7 +46,7 @@ def refusing() -> Generator[None]:
     try:
         yield
     except (RefusalError, MigrationError, TakenError) as refusal:
-        sys.stderr.write(f"procession: {refusal}\n")
+        sys.stderr.write(plain_lines(f"procession: {refusal}\n"))
         status = refusal.status if isinstance(refusal, RefusalError) else 1
         raise SystemExit(status) from None
 

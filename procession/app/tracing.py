@@ -16,7 +16,7 @@ from procession.queue.types import Claimed, Happened
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 3.0  # seconds at the end, for a collector that does not answer
+PATIENCE = 2.0  # seconds at the end, for a collector that does not answer
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 MISSING = (
     "%s is set, and no traces are sent: they need the extra `tracing` "
@@ -59,19 +59,19 @@ def traced(process: str) -> Generator[None]:
 def _to_collector(service: str) -> tuple[Tracer, Callable[[], None]]:
     """A tracer that sends in the background, and how it is ended. Raises ImportError."""
     # late, and only here: they take half a second, and are not installed for most
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
-        OTLPSpanExporter,
-    )
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
+    from procession.app.collector import Exporter, hush  # noqa: PLC0415
 
     named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get(
         "OTEL_RESOURCE_ATTRIBUTES", ""
     )
     resource = Resource.create({} if named else {"service.name": service})
+    hush()
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    provider.add_span_processor(BatchSpanProcessor(Exporter()))
     return provider.get_tracer("procession"), provider.shutdown
 
 

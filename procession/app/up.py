@@ -52,6 +52,7 @@ Publish one of your own, and read its run:
   curl '{address}/api/workflow-runs?entryId=mine' -H 'Authorization: Bearer {key}'
 """
 
+OTHER_PORT = """ Choose another one by --port, with make by ARGS="--port 8080"."""
 LOOPBACK = "127.0.0.0/8,::1/128"
 UP = Actor(kind=ActorKind.CONTROL, id="up", name="procession up")
 STOPS = (signal.SIGINT, signal.SIGTERM)
@@ -74,8 +75,7 @@ def main(given: argparse.Namespace) -> None:
             with tracing.traced("up"):
                 run(Up(settings, given.data, local, wants_sample=not given.no_sample).run())
         except ListenError as error:
-            hint = " Choose another one by --port." if error.is_of_port else ""
-            raise RefusalError(f"{error}{hint}") from None
+            raise RefusalError(f"{error}{OTHER_PORT if error.is_of_port else ''}") from None
         finally:
             for one in STOPS:  # Postgres stops now, and a third Ctrl-C should not leave it behind
                 signal.signal(one, signal.SIG_IGN)

@@ -1,8 +1,10 @@
 """One call: sent, and its answer read as what it is to be."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Self, TypeVar
+from math import isfinite
+from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
 
 import msgspec
@@ -13,6 +15,9 @@ from procession.client.errors import ClientError, RefusedError, UnreachableError
 
 Shape = TypeVar("Shape")
 Json = Mapping[str, object]
+
+_SENDABLE = re.compile(r"[ -~]*")
+_HALF = re.compile(r"[\ud800-\udfff]")
 
 
 class Calls:
@@ -25,8 +30,12 @@ class Calls:
     def to(cls, url: str, key: str, tenant: str | None, timeout: float) -> Self:
         """By a key, or by the control token with the tenant that it is meant for."""
         headers = {"Authorization": f"Bearer {key}"}
+        if not _SENDABLE.fullmatch(key):
+            raise ClientError("The key is malformed: it holds more than printable ASCII characters")
         if tenant is not None:
             headers["X-Tenant"] = tenant
+            if not _SENDABLE.fullmatch(tenant):
+                raise ClientError("The tenant must be of printable ASCII characters")
         try:
             return cls(Http(base_url=url, headers=headers, timeout=timeout))
         except (InvalidURL, UnicodeEncodeError, ValueError):
@@ -39,6 +48,8 @@ class Calls:
     def get(self, shape: type[Shape], path: str, **query: object) -> Shape:
         """Ask for something."""
         given = {_camel(name): _text(one) for name, one in query.items() if one is not None}
+        if place := _unsayable(given):
+            raise ClientError(f"{place} holds half of a character")
         return _read(shape, self._sent("GET", path, params=given))
 
     def send(
@@ -50,8 +61,11 @@ class Calls:
         headers: Mapping[str, str | None] | None = None,
     ) -> Shape:
         """Have something done. A body is sent where there is one."""
-        content = None if body is None else msgspec.json.encode(body)
+        content = None if body is None else _encoded(body)
         given = {name: one for name, one in (headers or {}).items() if one is not None}
+        for name, one in given.items():
+            if not _SENDABLE.fullmatch(one):
+                raise ClientError(f"{name} must be of printable ASCII characters")
         if content is not None:
             given["Content-Type"] = "application/json"
         return _read(shape, self._sent(method, path, content=content, headers=given))
@@ -78,7 +92,37 @@ class Calls:
 
 def path(*parts: str) -> str:
     """The path of a thing, whatever its names are made of."""
+    if _unsayable(parts):
+        raise ClientError("It is no name: it holds half of a character")
     return "/api/" + "/".join(quote(one, safe="") for one in parts)
+
+
+def _encoded(body: Json) -> bytes:
+    """The body as JSON; what JSON has no way to say is named, and never sent as something else."""
+    if place := _unsayable(body):
+        raise ClientError(f"{place} holds what JSON cannot say")
+    try:
+        return msgspec.json.encode(body)
+    except (TypeError, ValueError) as error:
+        raise ClientError(f"The body cannot be sent: {error}") from None
+
+
+def _unsayable(value: object, place: str = "") -> str | None:
+    """Where there is a number that is none, or half of a character."""
+    if isinstance(value, float):
+        return None if isfinite(value) else place
+    if isinstance(value, str):
+        return place if _HALF.search(value) else None
+    if isinstance(value, Mapping):
+        inside = cast("Mapping[object, object]", value)
+        parts = [(one, f"{place}.{name}".lstrip(".")) for name, one in inside.items()]
+        parts += [(name, place or "A name") for name in inside]
+    elif isinstance(value, list | tuple):
+        several = cast("Sequence[object]", value)
+        parts = [(one, f"{place}[{index}]") for index, one in enumerate(several)]
+    else:
+        return None
+    return next((found for one, where in parts if (found := _unsayable(one, where))), None)
 
 
 def _read(shape: type[Shape], answer: Response) -> Shape:

@@ -9,6 +9,7 @@ ProcessionError                     500 internal-error
 ├── TenantMismatchError             403 tenant-mismatch
 ├── NotFoundError                   404 run-not-found, entry-not-found, …
 ├── MethodNotAllowedError           405 method-not-allowed
+├── BodyTooSlowError                408 body-too-slow
 ├── ConflictError                   409 one code for each state that forbids it
 ├── VersionMismatchError            412 version-mismatch
 ├── BodyTooLargeError               413 body-too-large
@@ -26,6 +27,8 @@ each code.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
+
+from procession.engine.conflicts import CONFLICTS
 
 Thing = TypeVar("Thing")
 
@@ -151,29 +154,12 @@ class MethodNotAllowedError(ProcessionError):
     code = "method-not-allowed"
 
 
-CONFLICTS = {
-    "run-finished": "The run is finished",
-    "run-cancelled": "The run is cancelled",
-    "run-changed": "The run changed meanwhile",
-    "run-rolled-back": "The run is rolled back",
-    "action-succeeded": "The action succeeded",
-    "action-in-flight": "The action is in flight",
-    "action-skipped-behind-halt": "The action is skipped behind a halt",
-    "nothing-succeeded": "No action of the run succeeded",
-    "everything-succeeded": "Every action of the run succeeded",
-    "workflow-disabled": "The workflow is switched off",
-    "workflow-deleted": "The workflow is deleted",
-    "too-many-queued-runs": "The workflow has too many unfinished runs",
-    "conditions-not-met": "The entry does not meet the conditions",
-    "transition-not-allowed": "The transition is not allowed from this status",
-    "content-type-in-use": "The content type has entries",
-    "connector-in-use": "The connector is named by a request",
-    "connector-disabled": "The connector is switched off",
-    "bulk-finished": "The command for many runs has ended",
-    "role-in-use": "The role is held by a key",
-    "role-built-in": "The role is built in",
-    "idempotency-key-in-progress": "The first request with this key is still going",
-}
+class BodyTooSlowError(ProcessionError):
+    """The body did not arrive in time."""
+
+    status = 408
+    code = "body-too-slow"
+    headers: Mapping[str, str] = {"Connection": "close"}  # the rest of it is not waited for
 
 
 class ConflictError(ProcessionError):

@@ -12,7 +12,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode, Tracer, format_trace_id
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-__all__ = ["Span", "SpanKind", "StatusCode", "after", "collect", "here", "span", "trace_id"]
+__all__ = ["NONE", "Span", "SpanKind", "StatusCode", "after", "collect", "here", "span", "trace_id"]
 
 Attributes = Mapping[str, str | int]
 
@@ -35,10 +35,10 @@ def span(
     attributes: Attributes | None = None,
 ) -> AbstractContextManager[Span]:
     """The block as a span: in that of its caller, or in the one that the traceparent names."""
-    return _OFF if _tracer is None else _begun(_tracer, name, kind, _context(parent), attributes)
+    return NONE if _tracer is None else _begun(_tracer, name, kind, _context(parent), attributes)
 
 
-_OFF = nullcontext(INVALID_SPAN)
+NONE = nullcontext(INVALID_SPAN)
 
 
 @contextmanager

@@ -107,6 +107,11 @@ def bulk_of(row: DictRow) -> Bulk:
     return msgspec.convert(row, Bulk)
 
 
+MOST = 20  # that a tenant may have unfinished: what it asks for goes round among its own
+# The tenant's row is locked, so that two who ask at once are both counted.
+ONE_BY_ONE = "select from tenant where slug = %(tenant)s for no key update"
+UNFINISHED = "select count(*) from bulk where tenant = %(tenant)s and finished_at is null"
+
 ASK = """
     insert into bulk (tenant, id, verb, unknown, filter, asked_by, ip, matched)
     values (%(tenant)s, %(id)s, %(verb)s, %(unknown)s, %(filter)s, %(asked_by)s, %(ip)s,
@@ -125,9 +130,19 @@ async def queue(conn: Connection) -> None:
     await conn.execute(QUEUE)
 
 
+async def make_room(conn: Connection, tenant: str) -> None:
+    """Refuse one more than a tenant may have at a time."""
+    await conn.execute(ONE_BY_ONE, {"tenant": tenant})
+    cursor = await conn.execute(UNFINISHED, {"tenant": tenant})
+    (unfinished,) = await cursor.fetchone() or (0,)
+    if unfinished >= MOST:
+        raise ConflictError("too-many-bulks", f"{unfinished} are unfinished. Stop one, or wait.")
+
+
 async def ask(conn: Connection, tenant: str, by: By, order: Order, chosen: Chosen) -> Bulk:
     """Have a worker carry it out."""
     async with conn.transaction(), conn.cursor(row_factory=dict_row) as cursor:
+        await make_room(conn, tenant)
         await cursor.execute(
             ASK,
             {

@@ -31,7 +31,7 @@ UNREADABLE = "internal-error"  # of a run that a batch failed by
 FAULTY = (Error, MsgspecError, LookupError, ConflictError)  # by what; not for the outages
 
 
-# The unfinished one that has had no turn for longest, of all tenants.
+# Of the tenant that has had no turn for longest, the one that has had none for longest.
 TAKE = """
     update bulk
     set token = nextval('lease_token'), lease_until = clock_timestamp() + interval '30 seconds',
@@ -40,7 +40,8 @@ TAKE = """
         select tenant, id from bulk
         where finished_at is null
           and (lease_until is null or lease_until < clock_timestamp())
-        order by turned_at nulls first, created_at
+        order by (select max(turned_at) from bulk as any_of where any_of.tenant = bulk.tenant)
+                 nulls first, turned_at nulls first, created_at
         limit 1
         for update skip locked)
     returning tenant, id, token
@@ -129,7 +130,8 @@ async def batch(conn: Connection, taken: Taken, size: int) -> int | None:
         held = await hold(conn, taken)
         if held is None:
             return None
-        runs = await following(conn, taken.tenant, held, size)
+        left = max(held.bulk.matched - held.bulk.done, 0)  # what comes to fit adds nothing
+        runs = await following(conn, taken.tenant, held, min(size, left))
         if not runs:
             await end(conn, taken)
             return None

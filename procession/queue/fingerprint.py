@@ -25,7 +25,7 @@ NOTE = """
 """
 
 # One that is called so, and is not ours, has not these columns.
-OTHER_SCHEMAS = """
+SCHEMAS = """
     select space.nspname
     from pg_class as class
     join pg_namespace as space on space.oid = class.relnamespace
@@ -35,7 +35,6 @@ OTHER_SCHEMAS = """
       on process.attrelid = class.oid and process.attname = 'process'
      and process.atttypid = 'text'::regtype
     where class.relname = 'fingerprint' and class.relkind = 'r'
-      and space.nspname <> current_schema()
       and has_schema_privilege(space.oid, 'usage') and has_table_privilege(class.oid, 'select')
     order by 1
 """
@@ -47,15 +46,21 @@ SHARES_A_KEY = SQL("""
 
 async def meet(conn: Connection, schema: str, process: Role, keys: Sequence[bytes]) -> str | None:
     """Note who begins; or the schema that its counterpart works in, when that is another one."""
-    other = {"process": COUNTERPART[process], "keys": list(keys)}
     async with conn.transaction():
         await conn.execute(TAKE_TURNS, {"space": LOCK_SPACE})
-        ours = SHARES_A_KEY.format(Identifier(schema))
-        if not (await conn.execute(ours, other)).rowcount:
-            found = await conn.execute(OTHER_SCHEMAS)
-            for (name,) in await found.fetchall():
-                theirs = SHARES_A_KEY.format(Identifier(name))
-                if (await conn.execute(theirs, other)).rowcount:
-                    return name
+        if found := await elsewhere(conn, schema, COUNTERPART[process], keys):
+            return found
         await conn.execute(NOTE, {"process": process, "keys": list(keys)})
     return None
+
+
+async def elsewhere(
+    conn: Connection, schema: str, process: Role, keys: Sequence[bytes]
+) -> str | None:
+    """The schema that this process works in with one of these keys, when not in this one too."""
+    found: list[str] = []
+    for (name,) in await (await conn.execute(SCHEMAS)).fetchall():
+        theirs = SHARES_A_KEY.format(Identifier(name))
+        if (await conn.execute(theirs, {"process": process, "keys": list(keys)})).rowcount:
+            found.append(name)
+    return None if schema in found else next(iter(found), None)

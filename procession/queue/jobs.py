@@ -4,12 +4,13 @@ The app that the plain `procrastinate` command is pointed at makes its pool when
 hands over to the worker that it was given.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Unpack
 
-from procrastinate import App, JobContext, PsycopgConnector
+from procrastinate import App, JobContext, PsycopgConnector, cli
 from procrastinate.app import WorkerOptions
 from procrastinate.worker import Worker
 from typing_extensions import override
@@ -17,6 +18,8 @@ from typing_extensions import override
 from procession.queue.ahead import MAINTENANCE
 from procession.queue.manager import ATTEMPT, POLL, Manager, Work
 from procession.queue.pool import Pool
+
+log = logging.getLogger("procrastinate.cli")  # whose text it is, masked as a library's
 
 NEVER = 1e9  # seconds; an attempt is not aborted by a row of its job, but cancelled by its run's
 
@@ -28,6 +31,7 @@ class Jobs(App):
         self, make: Callable[[], Pool], work: Callable[[Pool, WorkerOptions], Awaitable[None]]
     ) -> None:
         def ours(**_: object) -> Pool:
+            cli.print_stderr = _print  # pyright: ignore[reportAttributeAccessIssue]  past all logs
             return make()  # whatever arguments Procrastinate would give its own
 
         super().__init__(connector=PsycopgConnector(pool_factory=ours))  # pyright: ignore[reportUnknownMemberType]  a bare dict there
@@ -38,6 +42,11 @@ class Jobs(App):
         connector = self.connector
         assert isinstance(connector, PsycopgConnector)
         await self._work(connector.pool, options)
+
+
+def _print(text: str) -> None:
+    """In the place of a bare line on standard error, which no reader of a log expects."""
+    log.log(logging.INFO if text.startswith("Launching a worker") else logging.ERROR, "%s", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ lease is cancelled, and records nothing.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -15,7 +16,9 @@ from psycopg.errors import LockNotAvailable
 from psycopg.rows import TupleRow
 
 from procession.queue.pool import Database
-from procession.queue.types import Claim
+from procession.queue.types import Claim, about
+
+log = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=15)  # from a claim or a renewal; the statements say it too
 SELF_STOP = timedelta(seconds=10)  # without a renewal a worker cancels its own actions
@@ -103,26 +106,33 @@ class Held:
         last = self._renewal
         self._renewal = Renewal(at, {one: last.behind.get(one, last.at) for one in behind})
 
-    def lose(self, tokens: Iterable[int]) -> None:
-        """Cancel what goes on under these tokens."""
+    def lose(self, tokens: Iterable[int], why: str = "its lease is gone") -> None:
+        """Cancel what goes on under these tokens, and say so of each: no outcome tells of it."""
         for token in tokens:
-            if token in self._claims and token not in self._lost:
+            if (one := self._claims.get(token)) and token not in self._lost:
                 self._lost.add(token)
+                _say(one, why)
                 if task := self._tasks.get(token):
                     task.cancel()
 
-    def fence(self) -> int:
-        """Cancel what has not been renewed for so long that its lease may end; how many."""
+    def fence(self) -> None:
+        """Cancel what has not been renewed for so long that its lease may end."""
         lapsing = [
             one.token for one in self.claims() if one.token not in self._lost and self._lapses(one)
         ]
-        self.lose(lapsing)
-        return len(lapsing)
+        self.lose(lapsing, "its lease could not be renewed")
 
     def _lapses(self, one: Claim) -> bool:
         last = self._renewal
         known = max(last.behind.get(one.token, last.at), one.asked_at)
         return known < monotonic() - SELF_STOP.total_seconds()
+
+
+def _say(one: Claim, why: str) -> None:
+    before = about.set(one.about)
+    what = "The undo of action" if one.undo else "Action"
+    log.warning("%s %d %s is cancelled: %s", what, one.ordinal, one.type, why)
+    about.reset(before)
 
 
 # A row that somebody else has locked is passed over: the others must not wait for it. What is left

@@ -8,6 +8,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
+from procession.queue.lively import LivelyPool
+
 Connection = AsyncConnection[TupleRow]
 Pool = AsyncConnectionPool[Connection]
 
@@ -16,11 +18,14 @@ Pool = AsyncConnectionPool[Connection]
 # size, each of them is a short walk along indexes.
 INDEXES = (
     " -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off"
-    " -c random_page_cost=1.1 -c jit=off -c plan_cache_mode=force_generic_plan"
+    " -c random_page_cost=1.1 -c plan_cache_mode=force_generic_plan"
 )
 
 # What the driver and the statements understand, whatever the database or the role is set to.
 SPOKEN = "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres"
+
+# Whatever a statement reads, it is over before it would have been compiled.
+PLAIN = "-c jit=off"
 
 # Seconds. Who stands still in the middle of a transaction gives up what it has locked, before the
 # leases of those runs end: they last 15, and are renewed every 5.
@@ -44,7 +49,7 @@ class Database:
     def conninfo(self) -> str:
         """The connection string, with what every session is to be set to in it."""
         options = (
-            f"-c search_path={self.schema} {SPOKEN} "
+            f"-c search_path={self.schema} {SPOKEN} {PLAIN} "
             f"-c statement_timeout={self.statement_timeout}s "
             f"-c lock_timeout={self.lock_timeout}s "
             f"-c idle_in_transaction_session_timeout={IDLE}s"
@@ -79,8 +84,8 @@ async def autocommit(conn: AsyncConnection[Any]) -> None:
 
 
 def make_pool(database: Database) -> Pool:
-    """A closed pool. It does not check a connection at each checkout: that costs a round trip."""
-    return AsyncConnectionPool(
+    """A closed pool. A checkout looks at a connection, and asks nothing: that is a round trip."""
+    return LivelyPool(
         database.conninfo,
         connection_class=AsyncConnection[TupleRow],
         min_size=database.pool_min,

@@ -1,4 +1,8 @@
-"""Reading runs: a page of the newest, what changed since a moment, and how many stand where."""
+"""Reading runs: a page of the newest, what changed since a moment, and how many stand where.
+
+A statement is planned anew each time: which index is near depends on what is asked for, since one
+workflow may have half of the runs and another a few.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,21 +36,27 @@ class Filters:
         }
 
 
-# Literal pieces and not "is null or": with those a prepared plan can use one index only. The status
-# is compared in a way that leads to no index of the sweep, which holds the runs of all tenants.
+# Literal pieces and not "is null or": with those a prepared plan can use one index only.
 PIECES: dict[str, LiteralString] = {
-    "status": "and status || '' = %(status)s",
     "workflow_id": "and workflow_id = %(workflow_id)s",
     "entry_id": "and entry_id = %(entry_id)s",
     "content_type": "and content_type = %(content_type)s",
 }
+# Those that ended have an index by their status. The others are few or among the newest, and their
+# status is compared in a way that leads to no index that would have to be read from end to end.
+ENDED: LiteralString = "and status = %(status)s and completed_at is not null"
+UNFINISHED: LiteralString = "and status || '' = %(status)s and completed_at is null"
+OPEN = (RunStatus.PENDING, RunStatus.RUNNING)
 
 
 def narrowed(statement: LiteralString, filters: Filters) -> LiteralString:
     """The statement with its filters in their place."""
+    values = filters.values
     pieces: list[LiteralString] = [
-        PIECES[name] for name, value in filters.values.items() if value is not None
+        piece for name, piece in PIECES.items() if values[name] is not None
     ]
+    if filters.status is not None:
+        pieces.append(UNFINISHED if filters.status in OPEN else ENDED)
     return statement.replace("/* filters */", " ".join(pieces))
 
 
@@ -74,13 +84,22 @@ PAGE = READ.replace(
     order by run.created_at desc, run.id
 """,
 )
+FROM_THE_END = PAGE.replace("order by created_at desc, id\n", "order by created_at, id desc\n")
 
 
-async def page(conn: Connection, tenant: str, filters: Filters, span: Span) -> list[StoredRun]:
-    """Runs, the newest first."""
+async def page(
+    conn: Connection, tenant: str, filters: Filters, span: Span, total: int
+) -> list[StoredRun]:
+    """Runs, the newest first, of so many in all; found from the nearer end of them."""
+    if total <= span.offset:
+        return []
+    statement = PAGE
+    behind = max(0, total - span.offset - span.limit)
+    if behind < span.offset:
+        statement, span = FROM_THE_END, Span(min(span.limit, total - span.offset), behind)
     wanted = {"tenant": tenant, **filters.values, **span.values}
     async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(narrowed(PAGE, filters), wanted)
+        await cursor.execute(narrowed(statement, filters), wanted, prepare=False)
         return [stored(row) async for row in cursor]
 
 
@@ -92,7 +111,25 @@ class Counts:
     by_status: Mapping[str, int]
 
 
+# Grouped by the whole key of indexes that hold all of it: nothing is sorted, nothing hashed.
 COUNTS = """
+    select now() as now, coalesce(json_object_agg(status, runs), '{}') as by_status
+    from (
+        select status, sum(runs)::bigint as runs
+        from (
+            select status, count(*) as runs from run
+            where tenant = %(tenant)s and completed_at is not null /* filters */
+            group by content_type, status
+            union all
+            select status, count(*) from run
+            where tenant = %(tenant)s and completed_at is null /* filters */
+            group by content_type, status) as standing
+        group by status) as counted
+"""
+
+
+# Of a workflow or an entry, whose indexes hold all but whether a run has ended.
+COUNTS_OF_ONE = """
     select now() as now, coalesce(json_object_agg(status, runs), '{}') as by_status
     from (
         select status, count(*) as runs from run
@@ -103,9 +140,10 @@ COUNTS = """
 
 async def counts(conn: Connection, tenant: str, filters: Filters) -> Counts:
     """The tenant's runs by status, whatever status the filters ask for."""
-    statement = narrowed(COUNTS, replace(filters, status=None))
+    of_one = filters.workflow_id is not None or filters.entry_id is not None
+    statement = narrowed(COUNTS_OF_ONE if of_one else COUNTS, replace(filters, status=None))
     async with conn.cursor(row_factory=class_row(Counts)) as cursor:
-        await cursor.execute(statement, {"tenant": tenant, **filters.values})
+        await cursor.execute(statement, {"tenant": tenant, **filters.values}, prepare=False)
         row = await cursor.fetchone()
     assert row is not None  # an aggregate without groups is one row
     return row
@@ -144,7 +182,7 @@ async def ahead(conn: Connection, tenant: str, filters: Filters, place: Place) -
     """What there is to read behind the place; asked before it is read."""
     wanted = {"tenant": tenant, **filters.values, **place.values}
     async with conn.cursor(row_factory=class_row(Ahead)) as cursor:
-        await cursor.execute(narrowed(AHEAD, filters), wanted)
+        await cursor.execute(narrowed(AHEAD, filters), wanted, prepare=False)
         row = await cursor.fetchone()
     assert row is not None  # an aggregate without groups is one row
     return row
@@ -169,7 +207,7 @@ async def changed(
     """Runs that changed behind the place, in the order they did."""
     wanted = {"tenant": tenant, **filters.values, **place.values, **span.values}
     async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(narrowed(CHANGED, filters), wanted)
+        await cursor.execute(narrowed(CHANGED, filters), wanted, prepare=False)
         return [stored(row) async for row in cursor]
 
 

@@ -224,6 +224,8 @@ async def test_a_key_sees_and_changes_its_own_tenant_only(admin, conn):
     [
         ({}, ["name"]),
         ({"name": "x", "timeZone": "Mars/Olympus"}, ["timeZone"]),
+        ({"name": "x", "timeZone": "localtime"}, ["timeZone"]),
+        ({"name": "x", "timeZone": "Factory"}, ["timeZone"]),
         ({"name": "x", "timeZone": "../etc/passwd", "currency": "usd"}, ["timeZone", "currency"]),
         ({"name": "x", "siteUrl": "example.org"}, ["siteUrl"]),
         ({"name": "x", "siteUrl": "ftp://example.org"}, ["siteUrl"]),

@@ -3,6 +3,7 @@
 import uuid
 from datetime import datetime, timedelta
 
+import httpx2
 import pytest
 from fix_api import ARTICLE
 from fix_runs import EPOCH, WEBHOOKS, add_run, add_workflow
@@ -298,3 +299,22 @@ async def test_what_is_refused_or_changes_nothing_leaves_no_entry(conn, admin):
     await admin.post("/api/workflows", json={})
 
     assert [one["action"] for one in await entries(admin)] == ["workflow.created"]
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("[2001:db8::1]:80", "2001:db8::1"),
+        ("x" * 5_000, "127.0.0.1"),
+        (f"fe80::1%{'x' * 5_000}", "127.0.0.1"),
+        ("", "127.0.0.1"),
+    ],
+)
+async def test_of_a_proxys_word_only_an_address_is_kept(remote, admin, said, kept):
+    headers = {"Authorization": f"Bearer {remote.key}", "X-Forwarded-For": said}
+    async with httpx2.AsyncClient(base_url=remote.url, trust_env=False) as client:
+        made = await client.post("/api/keys", json={"name": "k", "role": "Viewer"}, headers=headers)
+
+    assert made.status_code == 201
+    assert (await entries(admin, action="key.created"))[0]["ip"] == kept

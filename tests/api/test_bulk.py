@@ -6,7 +6,7 @@ import pytest
 from fix_runs import add_run, add_workflow
 
 from procession.engine.run import Action, Status
-from procession.queue import bulk_turn
+from procession.queue import bulk, bulk_turn
 
 FAILED = (
     Action(status=Status.FAILED, attempts=1, failures=1, retryable=False),
@@ -73,6 +73,29 @@ async def test_a_stop_is_heeded_once(admin, conn, flow):
     assert (stopped.status_code, stopped.json()["status"]) == (200, "Stopped")
     assert (again.status_code, again.json()["code"]) == (409, "bulk-finished")
     assert await bulk_turn.turn(conn) is None
+
+
+async def test_one_too_many_is_refused_and_may_still_be_counted(admin, conn, flow, monkeypatch):
+    monkeypatch.setattr(bulk, "MOST", 1)
+    await admin.post(f"{BULK}/retry", json=flow)
+
+    refused = await admin.post(f"{BULK}/cancel", json=flow)
+    counted = await admin.post(f"{BULK}/cancel", json=flow | {"dryRun": True})
+    await bulk_turn.turn(conn)
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "too-many-bulks")
+    assert counted.json() == {"matched": 1}
+    assert (await admin.post(f"{BULK}/cancel", json=flow)).status_code == 202
+
+
+async def test_who_may_stop_none_is_refused_whether_it_is_there_or_not(call, conn):
+    viewer = await call("Viewer")
+
+    answer = await viewer.post(f"{BULK}/{uuid.uuid4()}/stop", headers={"Idempotency-Key": "k"})
+
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    cursor = await conn.execute("select from idempotency")
+    assert cursor.rowcount == 0
 
 
 LACKING = {

@@ -231,3 +231,36 @@ async def test_the_control_token_names_its_tenant(remote, conn):
             return client.runs.page()
 
     assert (await asyncio.to_thread(told)).total_items == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda c: c.entries.save("A", "x", {"n": float("nan")}), "data.n holds"),
+        (
+            lambda c: c.entries.save("A", "x", {"l": [1, {"n": float("inf")}]}),
+            r"data.l\[1\].n holds",
+        ),
+        (lambda c: c.entries.save("A", "x", {"t": "\ud800"}), "data.t holds"),
+        (lambda c: c.entries.save("A", "x", {"\ud800": 1}), "data holds"),
+        (lambda c: c.entries.save("A", "x", {"o": object()}), "cannot be sent"),
+        (lambda c: c.entries.get("A", "\ud800"), "no name"),
+        (lambda c: c.runs.page(entry_id="\ud800"), "entryId holds"),
+        (lambda c: c.workflows.run("w", "x", idempotency_key="é"), "Idempotency-Key must be"),
+        (lambda c: c.workflows.create({}, idempotency_key="a\nb"), "Idempotency-Key must be"),
+        (lambda c: c.workflows.create({}, idempotency_key="\ud800"), "Idempotency-Key must be"),
+    ],
+)
+def test_what_cannot_be_said_is_named_and_not_sent(call, said):
+    with Client("http://127.0.0.1:9", "k") as client, pytest.raises(ClientError, match=said) as one:
+        call(client)
+
+    assert not isinstance(one.value, UnreachableError)
+
+
+@pytest.mark.parametrize("key", ["a\nb", "é", "\ud800", "a\0"])
+def test_a_key_that_no_header_can_hold_is_said_to_be_malformed(key):
+    with pytest.raises(ClientError, match="The key is malformed") as refused:
+        Client("http://127.0.0.1:9", key)
+
+    assert key not in str(refused.value)

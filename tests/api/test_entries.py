@@ -337,3 +337,34 @@ async def test_who_only_reads_writes_nothing(call, role):
     assert {(one.status_code, one.json()["capability"]) for one in answers} == {
         (403, "manage_entries")
     }
+
+
+@pytest.mark.parametrize("step", ["%2E", "%2E%2E"])
+async def test_an_id_that_is_a_step_in_a_path_is_not_saved(admin, step):
+    await declare(admin)
+
+    refused = await admin.put(f"/api/entries/Article/{step}", json={"data": {}})
+    listed = await admin.get("/api/entries/Article")
+
+    assert (refused.status_code, refused.json()["code"]) == (400, "validation-failed")
+    assert refused.json()["errors"] == [{"name": "id", "reason": "must be neither . nor .."}]
+    assert listed.json()["totalItems"] == 0
+    assert (await admin.get(f"/api/entries/Article/{step}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "number", ["1.2345678901234568e+29", "-1e16", "1e308", "-0.0", "1e-7", "9e15", "0.1", "1.0"]
+)
+async def test_a_save_answers_a_number_as_it_is_read_later(admin, number):
+    await declare(admin)
+    body = f'{{"data": {{"Rank": {number}, "Extra": [{{"a": {number}}}]}}}}'
+
+    where, headers = "/api/entries/Article/a-1", {"Content-Type": "application/json"}
+    saved = await admin.put(where, content=body, headers=headers)
+    again = await admin.put(where, content=body, headers=headers)
+    read = await admin.get(where)
+
+    assert saved.status_code == 201, saved.text
+    told = [one.text.partition('"data":')[2].partition(',"version"')[0] for one in (saved, read)]
+    assert told[0] == told[1]
+    assert again.json()["version"] == 1

@@ -1,10 +1,12 @@
 """Repeats of a POST under an Idempotency-Key: once done, once answered, whoever asks how often."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 from fix_api import RING, declare
+from psycopg import OperationalError
 
 from procession.api import keys
 from procession.api.app import create_app
@@ -13,6 +15,7 @@ from procession.engine.access import Actor, ActorKind
 from procession.engine.errors import ConflictError, DatabaseUnavailableError
 from procession.queue import idempotency as kept
 from procession.queue import keys as stored_keys
+from procession.queue import later
 from procession.queue.pool import make_pool
 from procession.queue.sealing import Ring
 
@@ -273,6 +276,81 @@ async def test_a_failure_of_ours_is_not_kept(admin, conn, monkeypatch):
 
     assert statuses == [503, 500, 201]
     assert await count(conn) == 2
+
+
+async def test_who_was_refused_for_a_capability_is_heard_again_once_it_has_it(call, conn):
+    operator = await call("Operator")
+    flow = {"filter": {"entryId": "a-1"}}
+    admin = await call()
+    asked = (await admin.post("/api/workflow-runs/bulk/cancel", json=flow)).json()
+    stop = f"/api/workflow-runs/bulk/{asked['id']}/stop"
+
+    refused = await operator.post(stop, headers=keyed())
+    await conn.execute("update api_key set role = 'Admin' where name = 'key of Operator'")
+    heard = await operator.post(stop, headers=keyed())
+
+    assert refusal(refused) == (403, "forbidden")
+    assert heard.status_code == 200
+
+
+@asynccontextmanager
+async def going_down(conn, *doings):
+    """A database that goes down whenever it is to do one of these, for as long as the block."""
+    await conn.execute(
+        """create function go_down() returns trigger language plpgsql as
+            $$ begin raise exception 'no' using errcode = '57P01'; end $$"""
+    )
+    for number, doing in enumerate(doings):
+        await conn.execute(
+            f"create trigger gone_{number} before {doing} for each row execute function go_down()"
+        )
+    try:
+        yield
+    finally:
+        await conn.execute("drop function go_down cascade")
+
+
+async def test_a_key_is_free_once_the_database_is_back(admin, app, conn, monkeypatch):
+    monkeypatch.setattr(later, "PAUSE", 0)
+    async with going_down(conn, "insert on api_key", "delete on idempotency"):
+        first = await admin.post("/api/keys", json=KEY, headers=keyed())
+        early = await admin.post("/api/keys", json=KEY, headers=keyed())
+    await app.state.services.later.task
+
+    again = await admin.post("/api/keys", json=KEY, headers=keyed())
+
+    assert refusal(first) == (503, "database-unavailable")
+    assert refusal(early) == (409, "idempotency-key-in-progress")
+    assert again.status_code == 201
+    assert "idempotent-replayed" not in again.headers
+
+
+async def test_an_answer_is_kept_once_the_database_is_back(admin, app, conn, monkeypatch):
+    monkeypatch.setattr(later, "PAUSE", 0)
+    async with going_down(conn, "update on idempotency"):
+        first = await admin.post("/api/keys", json=KEY, headers=keyed())
+    await app.state.services.later.task
+
+    again = await admin.post("/api/keys", json=KEY, headers=keyed())
+
+    assert first.status_code == 201
+    assert again.content == first.content
+    assert await count(conn) == 2
+
+
+async def test_a_key_that_was_held_by_a_lost_connection_is_free(admin, monkeypatch):
+    hold = kept.hold
+
+    async def lost(*args):
+        monkeypatch.setattr(kept, "hold", hold)
+        await hold(*args)
+        raise OperationalError
+
+    monkeypatch.setattr(kept, "hold", lost)
+    first = await admin.post("/api/keys", json=KEY, headers=keyed())
+    again = await admin.post("/api/keys", json=KEY, headers=keyed())
+
+    assert [first.status_code, again.status_code] == [503, 201]
 
 
 async def test_an_answer_that_is_too_long_is_not_kept(admin, conn, monkeypatch):

@@ -46,6 +46,41 @@ async def test_nothing_to_list_is_said(remote):
     assert out.splitlines()[-1] == "0 runs"
 
 
+ODD = "\x1b[31mRed\x1b]0;t\x07\u202e\x9b\n\u2028\t日本 é"
+FIT = r"\x1b[31mRed\x1b]0;t\x07\u202e\x9b\n\u2028\t日本 é"
+UNFIT = ("\x1b", "\x07", "\u202e", "\x9b", "\u2028", "\t")
+
+
+async def test_no_text_from_elsewhere_reaches_the_terminal_as_more_than_text(
+    remote, conn, tmp_path
+):
+    run = await add_run(conn, await add_workflow(conn), FAILED, BEHIND)
+    await conn.execute("update run set workflow_name = %s", [ODD])
+    odd = tmp_path / "odd.json"
+    odd.write_text(json.dumps(FLOW | {"name": ODD, f"a{ODD}": 1}))
+
+    typed = [
+        await remote.type(*line)
+        for line in (
+            ("workflows", "apply", odd),
+            ("workflows", "list"),
+            ("workflows", "show", ODD),
+            ("workflows", "disable", ODD),
+            ("runs", "list"),
+            ("runs", "show", run),
+            ("runs", "watch", run),
+            ("runs", "list", "--workflow", ODD + ODD),
+            ("workflows", "list", "--json"),
+        )
+    ]
+
+    shown = [f"{out}{err}" for out, err, _ in typed]
+    assert [one for one in shown if any(sign in one for sign in UNFIT)] == []
+    assert [one for one in shown[:7] if FIT not in one] == []
+    assert "\\x1b[31mRed" in typed[7][1]
+    assert ODD in {one["name"] for one in json.loads(shown[8])}
+
+
 async def test_a_run_is_shown_retried_and_cancelled(remote, run_id):
     shown, _, _ = await remote.type("runs", "show", run_id)
     retried, _, _ = await remote.type("runs", "retry", run_id)
@@ -158,9 +193,9 @@ async def test_many_runs_are_counted_and_nothing_is_done_without_a_yes(remote, r
     counted, _, _ = await remote.type("runs", "bulk", "retry", "--entry", "a-17", "--dry-run")
     _, why, status = await remote.type("runs", "bulk", "retry", "--entry", "a-17")
 
-    assert counted == "1 runs to retry\n"
-    assert (why, status) == ("procession: 1 runs to retry: say --yes to do it\n", 2)
-    assert (await remote.type(*line, "--dry-run"))[0] == "1 runs to retry\n"
+    assert counted == "1 run to retry\n"
+    assert (why, status) == ("procession: 1 run to retry: say --yes to do it\n", 2)
+    assert (await remote.type(*line, "--dry-run"))[0] == "1 run to retry\n"
 
 
 @pytest.mark.parametrize(

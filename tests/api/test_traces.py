@@ -1,5 +1,8 @@
 """One trace, from the request that causes an event to the receiver that is told of it."""
 
+import asyncio
+from time import monotonic
+
 import pytest
 from fix_api import add_workflow, declare
 from fix_queue import Heard, Worked
@@ -7,7 +10,7 @@ from fix_receiver import LOOPBACK, answer, close
 from psycopg.types.json import Jsonb
 
 from procession.actions.webhook import Webhook
-from procession.app import tracing
+from procession.app import collector, tracing
 from procession.outbound.http import Client, Rules
 from procession.outbound.retry import Tries
 from procession.queue.types import Recorded
@@ -160,3 +163,36 @@ async def test_a_request_that_is_refused_has_a_span_too(client, admin, traced):
     found = [(one.name, one.attributes["http.response.status_code"]) for one in traced.all]
     assert found == [("GET", 401), ("GET /api/workflow-runs/{id}", 400), ("HTTP", 404)]
     assert "hunter2" not in traced.text
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/health/live", "/health/ready"])
+async def test_what_machines_ask_for_all_the_time_has_no_span(client, traced, path):
+    answered = await client.get(path, headers={"traceparent": GIVEN})
+
+    assert answered.status_code in {200, 401}
+    assert traced.all == ()
+
+
+async def test_a_collector_that_takes_nothing_is_told_of_seldom(
+    receiver, caplog, monkeypatch, traced
+):
+    exporter, asked = collector.Exporter(endpoint=receiver.url()), 0.0
+    monkeypatch.setattr(collector, "monotonic", lambda: monotonic() + asked)
+    collector.hush()
+
+    async def send(status):
+        receiver.will(answer(status))
+        await asyncio.to_thread(exporter.export, traced.all)
+
+    for _ in range(3):
+        await send(400)
+    assert len(caplog.messages) == 1
+    asked += 301
+    await send(400)
+    assert len(caplog.messages) == 2
+    await send(200)
+    await send(400)
+
+    assert (
+        caplog.messages == ["The collector does not take traces: they are lost until it does"] * 3
+    )

@@ -10,6 +10,9 @@ from procession.api.app import create_app
 from procession.api.services import Retention, Services
 from procession.engine.run import Action, Compensation, Status
 from procession.engine.workflow import ActionDefinition, Definition
+from procession.queue import health_of_workflows
+from procession.queue.health_of_workflows import Window
+from procession.queue.runs import Span
 
 DONE = Action(status=Status.SUCCEEDED)
 FAILED = Action(status=Status.FAILED, retryable=False)
@@ -185,3 +188,33 @@ async def test_who_may_not_view_runs_is_refused(call):
     answer = await (await call("Nobody")).get(PATH)
 
     assert (answer.status_code, answer.json()["capability"]) == (403, "view_workflow_runs")
+
+
+STATUSES = ("Succeeded", "Failed", "PartiallyFailed", "Cancelled")
+
+
+@pytest.mark.parametrize("days", [1, 3, 4, 6, 20])
+async def test_what_ended_in_the_window_is_the_same_however_it_is_counted(conn, days):
+    flow = await add_workflow(conn, named("Counted"))
+    await add_run(conn, flow)
+    for age, status in enumerate(STATUSES * 3):
+        await ended(conn, flow, status=status, at=ago(days=age, minutes=-1))
+    expected = [one for one in (STATUSES * 3)[: days + 1] if one != "Cancelled"]
+    length = timedelta(days=days)
+
+    found = [
+        (await health_of_workflows.page(conn, "default", Window(length, kept), Span(50, 0))).items
+        for kept in (None, timedelta(days=7), timedelta(days=900))
+    ]
+
+    assert [[(one.succeeded, one.finished) for one in items] for items in found] == 3 * [
+        [(expected.count("Succeeded"), len(expected))]
+    ]
+
+
+def test_most_of_what_is_kept_ended_in_half_of_its_time():
+    kept = timedelta(days=7)
+
+    assert not Window(timedelta(days=3), kept).holds_most
+    assert Window(timedelta(days=4), kept).holds_most
+    assert not Window(timedelta(days=90)).holds_most

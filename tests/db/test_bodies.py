@@ -26,7 +26,7 @@ def bodies(run):
 async def test_what_is_shown_is_read_without_them(conn, run_id):
     whole = await stored_run.one(conn, "default", run_id)
     shown = await stored_run.shown(conn, "default", run_id)
-    (listed,) = await runs.page(conn, "default", Filters(), Span(10, 0))
+    (listed,) = await runs.page(conn, "default", Filters(), Span(10, 0), 1)
 
     assert bodies(whole) == [BODY, BODY]
     assert bodies(shown) == bodies(listed) == [None, None]

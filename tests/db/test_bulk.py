@@ -9,7 +9,7 @@ from fix_runs import EPOCH, add_run, add_workflow, until_blocked
 
 from procession.engine.access import Actor, ActorKind
 from procession.engine.bulk import Order, Verb
-from procession.engine.errors import NotFoundError
+from procession.engine.errors import ConflictError, NotFoundError
 from procession.engine.run import Action, RunStatus, Status
 from procession.queue import audit, bulk, bulk_turn
 from procession.queue.audit import By, Sought
@@ -297,6 +297,78 @@ async def test_a_run_of_a_newer_release_is_left_alone(conn, workflow_id):
     await bulk_turn.turn(conn)
 
     assert (await standing(conn, one)).refused == {"run-changed": 1}
+
+
+async def test_no_more_runs_are_dealt_with_than_were_counted(conn, workflow_id):
+    await failed_runs(conn, workflow_id, 6)
+    one = await ask(conn)
+    late = await failed_runs(conn, workflow_id, 9)  # which come to fit when it has been counted
+
+    await bulk_turn.turn(conn)
+
+    after = await standing(conn, one)
+    assert (after.status, after.matched, after.done, after.changed) == ("Done", 6, 6, 6)
+    assert await statuses(conn) == {"Pending": 6, "Failed": len(late)}
+    (entry,) = await noted(conn)
+    assert (entry.metadata["matched"], entry.metadata["done"]) == (6, 6)
+
+
+async def test_what_an_older_release_has_overdone_ends(conn, workflow_id):
+    await failed_runs(conn, workflow_id, 6)
+    one = await ask(conn)
+    await conn.execute("update bulk set done = matched + 1")
+
+    await bulk_turn.turn(conn)
+
+    assert (await standing(conn, one)).status == "Done"
+    assert await statuses(conn) == {"Failed": 6}
+
+
+async def test_turns_go_round_by_tenant_whatever_each_has_asked_for(conn, workflow_id):
+    theirs = await add_workflow(conn, tenant="globex")
+    await failed_runs(conn, theirs, 1, tenant="globex")
+    await failed_runs(conn, workflow_id, 1)
+    for _ in range(4):
+        await ask(conn)
+    await ask(conn, tenant="globex")
+    await add_workflow(conn, tenant="acme")
+    await ask(conn, tenant="acme")
+    taken = []
+
+    while (one := await bulk_turn.take(conn)) is not None:
+        taken.append(one.tenant)
+        while await bulk_turn.batch(conn, one, 4) is not None:
+            pass
+
+    assert taken == ["default", "globex", "acme", "default", "default", "default"]
+
+
+async def test_who_was_served_last_stands_behind_though_that_has_ended(conn):
+    await add_workflow(conn, tenant="globex")
+    await ask(conn)
+    await bulk_turn.turn(conn)
+    await ask(conn)
+    await ask(conn, tenant="globex")
+
+    assert (await bulk_turn.take(conn)).tenant == "globex"
+
+
+async def test_a_tenant_has_so_many_unfinished_and_no_more(conn, pool):
+    async def one_more():
+        async with pool.connection() as mine:
+            return await ask(mine)
+
+    asked = await asyncio.gather(
+        *(one_more() for _ in range(bulk.MOST + 3)), return_exceptions=True
+    )
+
+    refused = [one for one in asked if isinstance(one, ConflictError)]
+    assert [one.code for one in refused] == ["too-many-bulks"] * 3
+    await add_workflow(conn, tenant="globex")
+    await ask(conn, tenant="globex")
+    first = next(one for one in asked if not isinstance(one, ConflictError))
+    await bulk.stop(conn, "default", first.id, ASKER)
+    await ask(conn)
 
 
 async def test_turns_go_round_and_each_calls_the_next(conn, pool, workflow_id):

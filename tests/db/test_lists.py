@@ -1,6 +1,7 @@
 """Each list is served by an index, whatever it is filtered by."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -17,17 +18,18 @@ from procession.queue import (
     workflows,
 )
 from procession.queue.audit import Sought
-from procession.queue.runs import Filters
+from procession.queue.runs import Filters, Span
 
 SEED = """
     insert into run (tenant, id, workflow_id, workflow_version, workflow_name, content_type,
                      entry_id, trigger, status, created_at, updated_at, completed_at, actions)
     select tenant, gen_random_uuid(), workflow_id, 1, workflow_name,
            case when i % 50 = 0 then 'Page' else 'Article' end, 'e-' || i % 500, trigger,
-           case when i % 100 = 0 then 'Failed' else 'Succeeded' end,
+           case when i % 100 = 0 then 'Failed' when i % 1000 = 1 then 'Cancelled'
+                else 'Succeeded' end,
            created_at + i * interval '1 s', created_at + i * interval '1 s', created_at,
            jsonb_build_array(jsonb_build_object('status', 'Succeeded', 'error', repeat('x', 600)))
-    from run, generate_series(1, 3000) as i
+    from run, generate_series(1, 5000) as i
 """
 MORE = """
     insert into workflow (tenant, id, name)
@@ -58,6 +60,20 @@ def scans(node, table=None):
         yield from scans(child, table)
 
 
+async def nodes(conn, statement):
+    """The kinds of the nodes of a plan, from the top down."""
+    values = {"tenant": "default", "limit": 50, "offset": 0}
+    cursor = await conn.execute(f"explain (format json) {statement}", values)
+    (((plan,),),) = await cursor.fetchall()
+
+    def kinds(node):
+        yield node["Node Type"]
+        for child in node.get("Plans", ()):
+            yield from kinds(child)
+
+    return list(kinds(plan["Plan"]))
+
+
 async def walks(conn, statement, table, **values):
     """The indexes by which the plan finds rows of the table; a scan without a condition whole."""
     values = {"tenant": "default", "limit": 50, "offset": 0, **values}
@@ -70,44 +86,95 @@ async def walks(conn, statement, table, **values):
     }
 
 
-BY_TIME = {"run_newest", "run_of_entry"}  # which of them is for the planner to say
+STANDING = {"run_ended_standing", "run_open_standing"}
+BY_TIME = {"run_newest"}
+ENDED = {"run_ended"}
+OF_WORKFLOW = {"run_of_workflow"}
+OF_ENTRY = {"run_of_entry"}
+# What is unfinished is little, and any index of it near.
+OPEN = {"run_open_standing", "run_unfinished_of_workflow"}
+COUNTED_OF_WORKFLOW = OF_WORKFLOW | OPEN | {"run_ended_of_workflow"}
+OF_BOTH = ENDED | OF_WORKFLOW | {"run_ended_of_workflow"}
 LISTS = [
-    ((), BY_TIME),
-    (("status",), BY_TIME),
-    (("content_type",), BY_TIME),
-    (("workflow_id",), {"run_of_workflow"}),
-    (("workflow_id", "status"), {"run_of_workflow"}),
-    (("entry_id",), {"run_of_entry"}),
-    (("entry_id", "content_type"), {"run_of_entry"}),
+    ({}, BY_TIME, STANDING),
+    ({"status": RunStatus.SUCCEEDED}, BY_TIME | ENDED, STANDING),
+    ({"status": RunStatus.FAILED}, ENDED, STANDING),
+    ({"status": RunStatus.CANCELLED}, ENDED, STANDING),
+    ({"status": RunStatus.PENDING}, OPEN, STANDING),
+    ({"content_type": "Page"}, BY_TIME | OF_ENTRY, STANDING),
+    ({"content_type": "None"}, STANDING | OF_ENTRY, STANDING),
+    ({"content_type": "Page", "status": RunStatus.FAILED}, ENDED | STANDING, STANDING),
+    ({"workflow_id": None}, OF_WORKFLOW, COUNTED_OF_WORKFLOW),
+    ({"workflow_id": None, "status": RunStatus.CANCELLED}, OF_BOTH, COUNTED_OF_WORKFLOW),
+    ({"entry_id": "e-7"}, OF_ENTRY, OF_ENTRY | OPEN),
+    ({"entry_id": "e-7", "content_type": "Page"}, OF_ENTRY, OF_ENTRY | OPEN),
 ]
 
 
-async def test_a_list_and_its_counts_walk_an_index(conn, seeded):
-    values = {
-        "status": RunStatus.FAILED,
-        "workflow_id": seeded,
-        "entry_id": "e-7",
-        "content_type": "Page",
-    }
-    for names, indexes in LISTS:
-        filters = Filters(**{name: values[name] for name in names})
+@pytest.mark.parametrize(("given", "listing", "counting"), LISTS)
+async def test_a_list_and_its_counts_walk_an_index(conn, seeded, given, listing, counting):
+    filters = Filters(**{name: value or seeded for name, value in given.items()})
+    of_any = replace(filters, status=None)
 
-        listed = await walks(conn, runs.narrowed(runs.PAGE, filters), "run", **values)
-        counted = await walks(conn, runs.narrowed(runs.COUNTS, filters), "run", **values)
+    listed = await walks(conn, runs.narrowed(runs.PAGE, filters), "run", **filters.values)
+    counted = await walks(conn, runs.narrowed(runs.COUNTS, of_any), "run", **filters.values)
 
-        assert "run_pkey" in listed
-        assert (listed | counted) - {"run_pkey"} <= indexes, names
+    assert "run_pkey" in listed
+    assert listed - {"run_pkey"} <= listing
+    assert counted <= counting
 
 
-async def test_changes_walk_their_index(conn, seeded):
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("statement", [runs.PAGE, runs.FROM_THE_END])
+async def test_either_end_of_a_list_is_near(conn, statement):
+    kinds = await nodes(conn, statement)
+
+    assert kinds[kinds.index("Limit") + 1] == "Index Only Scan"
+
+
+@pytest.mark.usefixtures("seeded")
+async def test_all_runs_are_counted_without_reading_one(conn):
+    kinds = await nodes(conn, runs.COUNTS)
+
+    assert kinds[-1] == "Index Only Scan"
+    assert "Seq Scan" not in kinds
+
+
+CHANGES = {"run_changes"}
+FOLLOWED = [
+    ({}, CHANGES, CHANGES),
+    ({"workflow_id": None}, CHANGES, CHANGES),
+    ({"status": RunStatus.SUCCEEDED}, CHANGES, CHANGES | ENDED),
+    ({"status": RunStatus.CANCELLED}, ENDED, ENDED),
+    ({"content_type": "Article"}, CHANGES, CHANGES),
+    ({"content_type": "None"}, OF_ENTRY, OF_ENTRY | STANDING),
+    ({"entry_id": "e-7"}, OF_ENTRY, OF_ENTRY),
+]
+
+
+@pytest.mark.parametrize(("given", "listing", "counting"), FOLLOWED)
+async def test_changes_walk_an_index_whatever_they_are_filtered_by(
+    conn, seeded, given, listing, counting
+):
+    filters = Filters(**{name: value or seeded for name, value in given.items()})
+    place = {"at": EPOCH, "after": runs.LEAST, **filters.values}
+
+    listed = await walks(conn, runs.narrowed(runs.CHANGED, filters), "run", **place)
+    counted = await walks(conn, runs.narrowed(runs.AHEAD, filters), "run", **place)
+
+    assert listed == listing | {"run_pkey"}
+    assert counted <= counting
+
+
+async def test_the_last_changes_are_found_by_their_time(conn, seeded):
     for filters in (Filters(), Filters(workflow_id=seeded)):
-        place = {"at": EPOCH + timedelta(seconds=3990), "after": runs.LEAST, **filters.values}
+        place = {"at": EPOCH + timedelta(seconds=4990), "after": runs.LEAST, **filters.values}
 
         listed = await walks(conn, runs.narrowed(runs.CHANGED, filters), "run", **place)
         counted = await walks(conn, runs.narrowed(runs.AHEAD, filters), "run", **place)
 
-        assert listed == {"run_changed", "run_pkey"}
-        assert counted == {"run_changed"}
+        assert listed == CHANGES | {"run_pkey"}
+        assert counted == CHANGES
 
 
 async def test_single_runs_and_workflows_are_found_by_theirs(conn, seeded):
@@ -127,11 +194,14 @@ async def test_single_runs_and_workflows_are_found_by_theirs(conn, seeded):
 async def test_the_health_of_workflows_and_a_manual_run_walk_theirs(conn, seeded):
     wish = {"entry_id": "e-7", "workflow_id": seeded, "ids": [seeded]}
 
-    health = await walks(conn, health_of_workflows.PAGE, "run", window=timedelta(days=7))
+    week = {"window": timedelta(days=7)}
+    within = await walks(conn, health_of_workflows.PAGE, "run", **week)
+    most = await walks(conn, health_of_workflows.PAGE_OF_MOST, "run", **week)
     content_types = await walks(conn, manual.CONTENT_TYPES, "run", **wish)
     repeated = await walks(conn, manual.REPEATED, "run", **wish)
 
-    assert health == {"run_finished_of_workflow"}
+    assert within == {"run_finished_of_workflow"}
+    assert most == {"run_finished_of_workflow", "run_ended_of_workflow"}
     assert content_types <= {"run_of_entry", "run_of_workflow"}
     assert repeated == {"run_pkey"}
 
@@ -170,3 +240,18 @@ async def test_the_audit_log_walks_an_index(conn):
             walked = await walks(conn, audit.narrowed(statement, sought), "audit", **values)
 
             assert walked <= {index, *({"audit_pkey"} if not names else ())}, names
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
+async def test_pages_meet_whichever_end_they_are_found_from(conn, workflow_id, size):
+    at = [EPOCH + timedelta(seconds=number // 2) for number in range(7)]  # two at a time, or one
+    made = [(moment, await add_run(conn, workflow_id, created_at=moment)) for moment in at]
+    newest = sorted(made, key=lambda one: (-one[0].timestamp(), one[1]))
+
+    found = [
+        await runs.page(conn, "default", Filters(), Span(size, offset), len(made))
+        for offset in range(0, len(made) + size, size)
+    ]
+
+    assert [one.id for part in found for one in part] == [id_ for _, id_ in newest]
+    assert all(len(part) <= size for part in found)

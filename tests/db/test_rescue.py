@@ -1,6 +1,7 @@
 """What a keeper does: leases renewed and rescued, switched-off workflows, jobs put right."""
 
 import asyncio
+import json
 import uuid
 from time import monotonic
 
@@ -8,6 +9,7 @@ import pytest
 from fix_queue import WANTED, age, jobs_that_differ
 from msgspec.structs import replace
 
+from procession.app.logs import Lines
 from procession.queue import mend as mending
 from procession.queue.claim import claim
 from procession.queue.leases import Held, Unrenewed, connection, renew
@@ -21,6 +23,18 @@ LOST = "run set lease_until = now() - interval '1 s'"
 async def row(conn, statement):
     cursor = await conn.execute(statement)
     return await cursor.fetchone()
+
+
+@pytest.fixture
+def said(caplog):
+    """What is logged: level, message and the run that it is about."""
+    caplog.handler.setFormatter(Lines())
+
+    def lines():
+        found = map(json.loads, caplog.text.splitlines())
+        return [(one["level"], one["message"], one["run"]) for one in found]
+
+    return lines
 
 
 async def lapse(conn, made, **actions):
@@ -112,7 +126,7 @@ async def test_a_renewal_says_what_is_gone(conn, kept, make, change):
     assert (await asyncio.to_thread(renew, kept, [taken])).gone == {taken.token}
 
 
-async def test_what_was_not_renewed_for_ten_seconds_is_cancelled(conn, make):
+async def test_what_was_not_renewed_for_ten_seconds_is_cancelled_and_named(conn, make, said):
     await (await make("Safe")).queue(2)
     old, new = await claim(conn, WANTED, 2)
     held = Held()
@@ -122,15 +136,31 @@ async def test_what_was_not_renewed_for_ten_seconds_is_cancelled(conn, make):
     held.begin(old.token, task)
 
     held.renewed(monotonic() - 11)
-    assert held.fence() == 0
+    held.fence()
+    assert not held.is_lost(old.token)
     held.add([replace(old, asked_at=old.asked_at - 11)])
-    assert held.fence() == 1
+    for _ in range(2):  # it is said once
+        held.fence()
 
     with pytest.raises(asyncio.CancelledError):
         await task
     assert held.is_lost(old.token)
     assert not held.is_lost(new.token)
-    assert held.fence() == 0
+    text = "Action 0 Safe is cancelled: its lease could not be renewed"
+    assert said() == [("warning", text, str(old.id))]
+
+
+async def test_what_lost_its_lease_is_named(conn, make, said):
+    await (await make("Safe")).queue()
+    (taken,) = await claim(conn, WANTED, 1)
+    held = Held()
+    held.add([taken])
+
+    for _ in range(2):
+        held.lose([taken.token, 4711])
+
+    text = "Action 0 Safe is cancelled: its lease is gone"
+    assert said() == [("warning", text, str(taken.id))]
 
 
 async def test_what_was_claimed_too_long_ago_does_not_begin(conn, make):

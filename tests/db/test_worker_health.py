@@ -60,5 +60,6 @@ async def test_a_worker_that_is_to_stop_lives_and_is_not_ready(announcing, recei
 
     assert ready.json() == {"status": "not-ready", "reasons": ["stopping"]}
     assert live.status_code == 200
-    worker.send(signal.SIGTERM)
+    worker.send(signal.SIGINT)
     assert await worker.ended() == 1
+    assert worker.said[-1].endswith("left to others: a second signal, SIGINT")

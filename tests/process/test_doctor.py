@@ -3,20 +3,24 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 import pytest
 from fix_process import KEYS
 from fix_queue import jobs_that_differ
+from fix_races import opened
 from fix_runs import add_run, add_worker
 
-from procession.app import examination
+from procession.app import at_work, examination
 from procession.app.checks import read
 from procession.app.finding import State
+from procession.app.start import join
 from procession.engine.run import Action, Status
-from procession.queue import mend
+from procession.queue import holders, mend
 from procession.queue.checkup import hears
+from procession.queue.migrate import migrate
 from procession.queue.pool import Database
 from procession.queue.requeue import requeue
 from procession.queue.sealing import Ring
@@ -48,8 +52,19 @@ async def test_an_installation_that_is_well_is_said_to_be(doctor, conn):
     assert {state for state, _ in checks.values()} == {"ok"}, checks
     assert (said["ok"], said["requeued"], status) == (True, None, 0)
     assert set(checks) == {
-        *("settings", "pool", "database", "connections", "session", "notifications", "schema"),
-        *("clock", "keys", "workers", "due", "leases", "jobs", "retention", "indexes"),
+        *("settings", "pool", "database", "connections", "session", "notifications"),
+        *(
+            "counterpart",
+            "schema",
+            "clock",
+            "keys",
+            "workers",
+            "due",
+            "leases",
+            "jobs",
+            "retention",
+            "indexes",
+        ),
     }
 
 
@@ -60,7 +75,7 @@ async def test_a_person_reads_a_line_for_each_look(command, database, pool):
     assert await process.ended() == 0
     assert "ok      schema        It has all" in "\n".join(process.said)
     assert "warning workers       0 live, of which 0 claim" in process.said
-    assert f"{'':22}Start one: procession worker." in process.said
+    assert f"{'':22}Start a worker: procession worker." in process.said
 
 
 async def test_settings_that_are_wrong_end_it_with_status_two(doctor):
@@ -100,6 +115,59 @@ async def test_a_schema_that_is_not_there_fails(doctor):
     assert status == 1
 
 
+@pytest.fixture
+async def elsewhere(conn):
+    """Another schema of this database, which has not been made."""
+    yield "elsewhere"
+    await conn.execute("drop schema if exists elsewhere cascade")
+
+
+async def test_a_schema_beside_that_of_api_and_worker_fails_before_it_is_made_and_after(
+    doctor, database, pool, elsewhere
+):
+    for role in ("api", "worker"):
+        await join(pool, "public", role, Ring({"a": bytes(range(32))}))  # that of KEYS
+
+    _, none, refused = await doctor(DATABASE__SCHEMA=elsewhere)
+    await asyncio.to_thread(migrate, replace(database, schema=elsewhere))
+    _, made, refused_again = await doctor(DATABASE__SCHEMA=elsewhere)
+    _, well, status = await doctor()
+
+    for checks in (none, made):
+        assert checks["counterpart"][0] == "failed"
+        assert checks["counterpart"][1].startswith("DATABASE__SCHEMA=elsewhere: the worker that ")
+        assert "works in the schema public" in checks["counterpart"][1]
+    assert "schema" not in none  # nobody is told to make it
+    assert made["schema"][0] == "ok"
+    assert well["counterpart"] == ("ok", "None works in another schema of this database")
+    assert (refused, refused_again, status) == (1, 1, 0)
+
+
+async def test_installations_with_keys_of_their_own_are_told_of_their_own(
+    doctor, database, pool, elsewhere
+):
+    for role in ("api", "worker"):
+        await join(pool, "public", role, Ring({"z": b"z" * 32}))
+    await asyncio.to_thread(migrate, replace(database, schema=elsewhere))
+
+    _, checks, status = await doctor(DATABASE__SCHEMA=elsewhere)
+
+    assert (checks["counterpart"][0], status) == ("ok", 0)
+
+
+async def test_without_keys_it_says_how_to_make_one_and_looks_at_the_rest(doctor, conn):
+    await add_worker(conn, "Safe")
+
+    said, checks, status = await doctor(SECRETS__KEYS="")
+
+    (fault,) = [one for one in said["checks"] if one["name"] == "settings"]
+    assert fault["says"].startswith("SECRETS__KEYS is not set: takes ")
+    assert 'export SECRETS__KEYS="a:$(head -c 32 /dev/urandom | base64)"' in fault["helps"]
+    assert {checks[one][0] for one in ("database", "schema", "workers", "jobs")} == {"ok"}
+    assert "keys" not in checks
+    assert status == 2
+
+
 async def test_the_key_of_the_api_that_is_lacking_fails(doctor, conn):
     other = Ring({"z": b"z" * 32}).digest
     await conn.execute("insert into first_key (digest) values (%s)", (other,))
@@ -133,6 +201,53 @@ async def test_due_work_without_a_worker_fails_and_what_nobody_serves_is_told(
     assert status == 1
 
 
+def helps(said, name):
+    (found,) = [one["helps"] for one in said["checks"] if one["name"] == name]
+    return found
+
+
+async def test_what_is_due_for_long_is_to_be_helped_by_who_is_lacking(doctor, conn, workflow_id):
+    await add_run(conn, workflow_id)
+    await conn.execute("update run set due_at = now() - interval '1 hour'")
+
+    nobody, _, _ = await doctor()
+    await add_worker(conn, "Safe")
+    await conn.execute("update worker set claims = false")
+    idle, checks, _ = await doctor()
+    await conn.execute("update worker set claims = true")
+    busy, _, _ = await doctor()
+
+    for name in ("workers", "due"):
+        assert helps(nobody, name) == "Start a worker: procession worker."
+        assert helps(idle, name).startswith("Each has WORKFLOWS__RUNNER_ENABLED=false: set it to ")
+    assert checks["workers"] == ("failed", "1 live, of which 0 claim")
+    assert helps(busy, "due").endswith("raise WORKFLOWS__RUNNER_CONCURRENCY.")
+
+
+async def test_who_has_locked_runs_that_nobody_rescues_is_named(
+    doctor, conn, workflow_id, database, monkeypatch
+):
+    monkeypatch.setenv("DATABASE_URL", "postgresql://app")
+    monkeypatch.setenv("SECRETS__KEYS", KEYS)
+    settings = read("doctor")
+    await add_run(conn, workflow_id, Action(status=Status.RUNNING), Action(), live=False)
+    await conn.execute("update run set lease_until = now() - interval '2 minutes'")
+    nobody, _, _ = await doctor()
+    await add_worker(conn, "Safe")
+    alone, _, _ = await doctor()
+    async with opened(database, 1) as (session,), session.transaction():
+        await session.execute("select from run for update")
+        found = await holders.holders(conn)
+        monkeypatch.setattr(holders, "LONG", timedelta())
+        shown = [one async for one in at_work.leases(conn, settings)]
+        pid = session.info.backend_pid
+
+    assert helps(nobody, "leases") == "Start a worker: procession worker."
+    assert helps(alone, "leases").endswith("what does it log?")
+    assert found == []  # a moment is nothing
+    assert f"{pid} (procession, idle in transaction, 0 s). One that should not" in shown[0].helps
+
+
 async def test_runs_that_the_sweep_leaves_are_told(doctor, conn, workflow_id):
     await add_worker(conn, "Safe")
     for days in (6, 7.1, 8, 9):
@@ -143,7 +258,7 @@ async def test_runs_that_the_sweep_leaves_are_told(doctor, conn, workflow_id):
     _, kept, _ = await doctor(WORKFLOWS__RETENTION__SUCCEEDED="0")
 
     assert checks["retention"][0] == "warning"
-    assert checks["retention"][1].startswith("2 runs and deliveries are older")
+    assert checks["retention"][1].startswith("2 runs and deliveries should have been ")
     assert kept["retention"][0] == "ok"
 
 

@@ -70,6 +70,7 @@ async def test_all_that_rules_and_board_read_is_in_a_scrape_of_api_and_worker(  
     }
     assert samples(of_worker)["attempts_total", "Webhook", "succeeded"] == 1
     assert [await one.stop() for one in (worker, api)] == [0, 0]
+    assert all("Stopped, as SIGTERM asked" in one.said[-1] for one in (worker, api))
 
 
 async def test_up_shows_what_its_api_and_its_worker_count(command, home, port):

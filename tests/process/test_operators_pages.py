@@ -118,7 +118,7 @@ async def test_an_upgrade_goes_as_its_page_says_and_back_to_the_backup(
 
 async def test_the_example_and_the_extra_of_the_pages_can_be_installed(tmp_path):
     into = f"{INSTALL} --target {tmp_path / 'packages'}"
-    example = {"pip install ./examples/ledger": f"{into} {ROOT / 'examples/ledger'}"}
+    example = {".venv/bin/pip install ./examples/ledger": f"{into} {ROOT / 'examples/ledger'}"}
     extra = {"pip install 'procession[tracing]'": f"{INSTALL} --dry-run '{ROOT}[tracing]'"}
 
     shown = await Page("actions.md").typed("", tmp_path, example)

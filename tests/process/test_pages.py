@@ -9,6 +9,8 @@ import pytest
 from fix_pages import DOCS, Page, receiver
 from fix_process import COMMANDS
 
+from procession.outbound.signing import keys_of
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("curl") is None, reason="of the commands with curl"),
@@ -103,6 +105,12 @@ async def test_every_command_of_the_page_on_the_command_line_shows_what_it_says(
     shown = await page.typed(elsewhere(home, port), tmp_path, {".venv/bin/": f"{COMMANDS}/"})
 
     assert shown == page.shows
+
+
+async def test_a_secret_that_is_made_as_the_page_on_webhooks_says_signs(tmp_path):
+    ((secret,),) = await Page("webhooks.md").typed("", tmp_path, {})
+
+    assert [len(key) for key in keys_of(secret)] == [32]
 
 
 async def test_the_script_of_the_page_on_the_client_says_what_it_says(

@@ -145,7 +145,7 @@ async def test_a_port_in_use_is_said_and_leaves_no_postgres(command, home):
         await up.until(f"Cannot listen on 127.0.0.1 port {port}: Address already in use.")
 
     assert await up.ended() == 1
-    assert up.said[-1].endswith("Choose another one by --port.")
+    assert up.said[-1].endswith('another one by --port, with make by ARGS="--port 8080".')
     assert postmaster(home / "postgres") is None
 
 

@@ -1,6 +1,7 @@
 """Workers as processes, against a receiver of the test's: what a stop, a kill and a freeze cost."""
 
 import asyncio
+import json
 import signal
 import time
 
@@ -32,10 +33,21 @@ async def test_a_worker_that_is_asked_to_stop_ends_what_it_began(
     gate.set()
 
     assert await worker.ended() == 0
+    assert worker.said[-1].endswith("Stopped, as SIGTERM asked")
     run = (await announcing.get(f"/api/workflow-runs/{run_id}")).json()
     assert (run["status"], run["actions"][0]["responseStatus"]) == ("Succeeded", 204)
     assert (await announcing.get(f"/api/workflow-runs/{later}")).json()["status"] == "Pending"
     assert (await (await conn.execute("select count(*) from worker")).fetchone()) == (0,)
+
+
+@pytest.mark.parametrize("line", [OURS, PLAIN], ids=" ".join)
+async def test_each_line_of_a_worker_is_an_object_where_that_is_asked_for(work, line):
+    worker = await work(line, LOG__FORMAT="json")
+
+    assert await worker.stop() == 0
+    messages = [json.loads(one)["message"] for one in worker.said]
+    assert messages[-1] == "Stopped, as SIGTERM asked"
+    assert not any("Launching" in one for one in messages)
 
 
 async def test_what_outlasts_the_grace_is_given_back(announcing, receiver, work):

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from procession.actions.email import Email
 from procession.actions.load import built_in
 from procession.actions.registry import Registry
+from procession.actions.revalidate_cache import RevalidateCache
+from procession.actions.sms import Sms
+from procession.actions.webhook import PERMANENT
 from procession.app import routes_page
 from procession.app.reference import renewed
 from procession.engine.content_type import ContentType, Field
@@ -127,19 +131,40 @@ def test_the_code_of_the_actions_page_is_that_of_the_example():
     assert [one for one in shown if one not in files] == []
 
 
-def test_the_actions_of_the_actions_page_can_be_saved():
-    fields = dict.fromkeys(("Title", "Amount", "Language", "Approved"), Field())
+@pytest.mark.parametrize("page", ["actions", "messages", "connectors"])
+def test_the_actions_of_a_page_can_be_saved(page):
+    names = ("Title", "Amount", "Language", "Approved", "Email", "Phone")
+    fields = dict.fromkeys(names, Field())
     types = {name: ContentType(fields) for name in ("Order", "Task")}
     ours = {"PostInvoice": Script(outputs=["invoiceId"]), "VoidInvoice": Script()}
     around = Surroundings(Registry({**built_in(), **ours}).catalogue(), types)
-    shown = blocks("docs/actions.md", "json")
+    shown = [one for one in blocks(f"docs/{page}.md", "json") if '"type": ' in one]
     body = {"name": "Shown", "triggerContentTypes": ["Order"], "triggerEvents": ["Created"]}
 
     for one in shown:
         checked = check_definition({**body, "actions": [json.loads(one)]}, around)
         assert (checked.faults, checked.concerns) == ((), ())
+    assert shown
+
+
+def test_the_pages_on_actions_name_each_type_and_what_it_takes():
     page = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
+    messages = (ROOT / "docs/messages.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\w+) \| (required)? ?\|", messages, re.MULTILINE)
+    takes = [one for kind in (Email, Sms, RevalidateCache) for one in kind.parameters]
+
     assert [one for one in built_in() if one not in page] == []
+    assert [row for row in rows if row != ("parameter", "")] == [
+        (one.name, "required" if one.required else "") for one in takes
+    ]
+
+
+@pytest.mark.parametrize("page", ["webhooks", "run-lifecycle", "connectors"])
+def test_a_page_names_the_answers_that_fail_an_action_at_once(page):
+    text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
+    *most, last = map(str, sorted(PERMANENT))
+
+    assert f"{', '.join(most)} or {last}" in " ".join(text.split())
 
 
 def test_the_example_passes_its_own_tests():

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from procession.engine.conflicts import CONFLICTS
 from procession.engine.errors import (
-    CONFLICTS,
     NOT_FOUND,
     ConflictError,
     Fault,
@@ -51,7 +51,7 @@ def test_a_refusal_names_what_is_lacking():
     assert VersionMismatchError(7).extras == {"version": 7}
 
 
-# As the contract has them, and those of commands for many runs beside it.
+# As the contract has them, and those of commands for many runs and of slow bodies beside it.
 CODES = {
     400: "validation-failed malformed-json tenant-required",
     401: "unauthenticated",
@@ -60,11 +60,13 @@ CODES = {
         entry-not-found content-type-not-found transition-not-found connector-not-found
         request-not-found key-not-found role-not-found tenant-not-found bulk-not-found""",
     405: "method-not-allowed",
+    408: "body-too-slow",
     409: """run-finished run-cancelled run-changed run-rolled-back action-succeeded
         action-in-flight action-skipped-behind-halt nothing-succeeded everything-succeeded
         workflow-disabled workflow-deleted too-many-queued-runs conditions-not-met
         transition-not-allowed content-type-in-use connector-in-use connector-disabled
-        role-in-use role-built-in bulk-finished idempotency-key-in-progress""",
+        role-in-use role-built-in bulk-finished too-many-bulks
+        idempotency-key-in-progress""",
     412: "version-mismatch",
     413: "body-too-large",
     415: "unsupported-media-type",

@@ -87,9 +87,9 @@ async def test_another_entry_may_be_the_target():
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
-        ({"Field": "data.Rank", "Value": "seven"}, "does not fit the field Rank"),
-        ({"Field": "Status", "Value": "Nowhere"}, "does not declare this status"),
-        ({"Field": "Status", "Value": "{{data.Title}}"}, "does not declare this status"),
+        ({"Field": "data.Rank", "Value": "seven"}, "does not fit the field that Field names"),
+        ({"Field": "Status", "Value": "Nowhere"}, "is no status that"),
+        ({"Field": "Status", "Value": "{{data.Title}}"}, "is no status that"),
         ({"Field": "a.b", "Value": "x"}, "none of data.X"),
         ({"Field": "data.", "Value": "x"}, "none of data.X"),
         ({"Field": "Title", "Value": "x", "TargetId": "a b"}, "name no entry"),
@@ -151,8 +151,8 @@ async def test_a_task_that_is_there_is_left_alone():
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
-        ({"ContentType": "Nothing"}, "no content type Nothing"),
-        ({"Status": "Nowhere"}, "does not declare the status Nowhere"),
+        ({"ContentType": "Nothing"}, "names no content type"),
+        ({"Status": "Nowhere"}, "Status is none"),
         ({"Data__Due": "soon"}, "does not fit the field Due"),
         ({"Data__a b": "x"}, "no name of a field"),
     ],
@@ -163,6 +163,29 @@ async def test_a_task_that_cannot_be_made_is_a_permanent_failure(parameters, rea
     assert isinstance(failed, Failed)
     assert reason in failed.error
     assert not failed.retryable
+
+
+@pytest.mark.parametrize(
+    ("type_", "parameters"),
+    [
+        ("CreateTask", {"Status": "{{data.Title}}"}),
+        ("CreateTask", {"ContentType": "{{data.Title}}"}),
+        ("CreateTask", {"Data__Due": "{{data.Title}}"}),
+        ("UpdateField", {"Field": "{{data.Title}}.x", "Value": "x"}),
+        ("UpdateField", {"Field": "Status", "Value": "{{data.Title}}"}),
+        ("UpdateField", {"Field": "data.Rank", "Value": "{{data.Title}}"}),
+        ("UpdateField", {"Field": "Title", "Value": "x", "TargetId": "{{data.Title}}"}),
+        ("UpdateField", {"Field": "Title", "Value": "x", "TargetId": "{{data.Title}} {{id}}"}),
+        ("UpdateField", {"Field": "Title", "Value": "x", "TargetContentType": "{{data.Title}}"}),
+    ],
+)
+async def test_no_failure_tells_what_a_parameter_was_rendered_to(type_, parameters):
+    given = parameters if type_ == "UpdateField" else {"Title": "Check", **parameters}
+
+    failed = await outcome(rehearsing(type_, **given))
+
+    assert isinstance(failed, Failed)
+    assert "Hello" not in failed.error
 
 
 FAR = {

@@ -1,0 +1,26 @@
+"""The states that forbid what was asked for: the code of each, and its title."""
+
+CONFLICTS = {
+    "run-finished": "The run is finished",
+    "run-cancelled": "The run is cancelled",
+    "run-changed": "The run changed meanwhile",
+    "run-rolled-back": "The run is rolled back",
+    "action-succeeded": "The action succeeded",
+    "action-in-flight": "The action is in flight",
+    "action-skipped-behind-halt": "The action is skipped behind a halt",
+    "nothing-succeeded": "No action of the run succeeded",
+    "everything-succeeded": "Every action of the run succeeded",
+    "workflow-disabled": "The workflow is switched off",
+    "workflow-deleted": "The workflow is deleted",
+    "too-many-queued-runs": "The workflow has too many unfinished runs",
+    "conditions-not-met": "The entry does not meet the conditions",
+    "transition-not-allowed": "The transition is not allowed from this status",
+    "content-type-in-use": "The content type has entries",
+    "connector-in-use": "The connector is named by a request",
+    "connector-disabled": "The connector is switched off",
+    "bulk-finished": "The command for many runs has ended",
+    "too-many-bulks": "The tenant has too many unfinished commands for many runs",
+    "role-in-use": "The role is held by a key",
+    "role-built-in": "The role is built in",
+    "idempotency-key-in-progress": "The first request with this key is still going",
+}
