@@ -88,7 +88,7 @@ class Pending:
         self.goes_on = row.due_at is not None and row.due_at <= now
 
     def answer(self, step: Step | None) -> None:
-        """This is what was made of the run; None when the outcome came too late."""
+        """Say what was made of the run; None when the outcome came too late."""
         if not self.written.done():  # whoever waited was cancelled
             self.written.set_result(step)
 
