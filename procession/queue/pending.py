@@ -87,6 +87,11 @@ class Pending:
         self.due_at = row.due_at
         self.goes_on = row.due_at is not None and row.due_at <= now
 
+    def answer(self, step: Step | None) -> None:
+        """Say what was made of the run; None when the outcome came too late."""
+        if not self.written.done():  # whoever waited was cancelled
+            self.written.set_result(step)
+
     def part(self) -> bool:
         """Leave the rows of deliveries for later; False when there are none in the way."""
         in_the_way = bool(self.deliveries) and not self.apart

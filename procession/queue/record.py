@@ -157,8 +157,8 @@ class Recorder:
     async def _gathered(self) -> None:
         """Let those that end in the same moment come along: all that is in flight, at most.
 
-        To write one half while the other is performed was measured too: three times the commits,
-        and a quarter fewer attempts a second.
+        To write one half while the other is performed was measured too: 8 % fewer attempts a
+        second, since what a statement costs whatever it carries is paid twice as often.
         """
         seen = 0
         while seen < len(self._pending) < min(len(self._held), AT_ONCE):
@@ -175,7 +175,7 @@ class Recorder:
                 written = await (intake.write if intake else write)(conn, group, wait)
                 for one in group:
                     if one.claim.id in written:
-                        _answer(one, one.step)
+                        one.answer(one.step)
                     else:
                         await self._moved_on(conn, one)
         except ProgramLimitExceeded as error:  # an OperationalError, though it is the text's fault
@@ -210,9 +210,9 @@ class Recorder:
             one.decide(*found)
             self._later(one)
         elif one.unsure and one.step and await is_written(conn, one.claim, one.step):
-            _answer(one, one.step)
+            one.answer(one.step)
         else:
-            _answer(one, None)
+            one.answer(None)
 
     def _later(self, one: Pending) -> None:
         if not one.written.done():
@@ -246,8 +246,3 @@ class Recorder:
 
 def _place(one: Pending) -> tuple[str, UUID]:
     return one.claim.tenant.slug, one.claim.id
-
-
-def _answer(one: Pending, step: Step | None) -> None:
-    if not one.written.done():  # whoever waited was cancelled
-        one.written.set_result(step)
