@@ -111,24 +111,19 @@ class Counts:
     by_status: Mapping[str, int]
 
 
-# Grouped by the whole key of indexes that hold all of it: nothing is sorted, nothing hashed.
+# Grouped by the whole key of an index that holds all of it: nothing is sorted, nothing hashed. That
+# there is a content type is what leads to it.
 COUNTS = """
     select now() as now, coalesce(json_object_agg(status, runs), '{}') as by_status
     from (
         select status, sum(runs)::bigint as runs
         from (
             select status, count(*) as runs from run
-            where tenant = %(tenant)s and completed_at is not null /* filters */
-            group by content_type, status
-            union all
-            select status, count(*) from run
-            where tenant = %(tenant)s and completed_at is null /* filters */
+            where tenant = %(tenant)s and content_type <> '' /* filters */
             group by content_type, status) as standing
         group by status) as counted
 """
-
-
-# Of a workflow or an entry, whose indexes hold all but whether a run has ended.
+# Of a workflow or an entry, which have an index of their own.
 COUNTS_OF_ONE = """
     select now() as now, coalesce(json_object_agg(status, runs), '{}') as by_status
     from (
@@ -138,12 +133,17 @@ COUNTS_OF_ONE = """
 """
 
 
+def counting(filters: Filters) -> LiteralString:
+    """The statement that counts what these filters let through, whatever their status."""
+    of_one = filters.workflow_id is not None or filters.entry_id is not None
+    return narrowed(COUNTS_OF_ONE if of_one else COUNTS, replace(filters, status=None))
+
+
 async def counts(conn: Connection, tenant: str, filters: Filters) -> Counts:
     """The tenant's runs by status, whatever status the filters ask for."""
-    of_one = filters.workflow_id is not None or filters.entry_id is not None
-    statement = narrowed(COUNTS_OF_ONE if of_one else COUNTS, replace(filters, status=None))
+    wanted = {"tenant": tenant, **filters.values}
     async with conn.cursor(row_factory=class_row(Counts)) as cursor:
-        await cursor.execute(statement, {"tenant": tenant, **filters.values}, prepare=False)
+        await cursor.execute(counting(filters), wanted, prepare=False)
         row = await cursor.fetchone()
     assert row is not None  # an aggregate without groups is one row
     return row
