@@ -1,7 +1,7 @@
 """What `make bench` runs: Procession and bare Procrastinate in turn, on one Postgres, as ratios.
 
-usage: run.py [--runs 10000] [--rounds 2] [--quick]. Rows go to standard output as JSON, the summary
-behind them as a table. The Postgres is the embedded one with its defaults (fsync and
+usage: run.py [--runs 10000] [--rounds 2] [--quick] [--reads]. Rows go to standard output as JSON,
+the summary behind them as a table. The Postgres is the embedded one with its defaults (fsync and
 synchronous_commit on) in a temporary folder, or that of BENCH_DATABASE_URL.
 """
 
@@ -24,6 +24,7 @@ from setup import say
 from procession.app.local import serve
 
 HERE = Path(__file__).parent
+SAVES = "saves of an entry that queue a run"
 SWEEP = "sweep of finished runs, two attempts each"
 DELIVERIES = "signed and recorded webhook deliveries, concurrency 20"
 
@@ -44,6 +45,7 @@ def cases(runs: int, saves: int) -> list[Case]:
         Case("Procession, runs of ten actions, concurrency 20", "ours.py", (runs // 10, 10, 20)),
         Case(DELIVERIES, "deliveries.py", (runs // 2, 20)),
         Case("commit to first byte, idle", "latency.py", (saves,)),
+        Case(SAVES, "saves.py", (saves * 5,)),
         Case(SWEEP, "sweep.py", (runs * 5,)),
         Case("the engine alone, a run of fifty actions", "engine.py", (runs,)),
     ]
@@ -67,19 +69,39 @@ def beside(url: str) -> str:
     return urlsplit(url)._replace(path="/procession_bench").geturl()
 
 
-def measured(url: str, case: Case) -> dict[str, float]:
-    """One row, from a process and a database of its own."""
+def renew(url: str) -> None:
+    """Make the bench's database anew."""
     with psycopg.connect(url, autocommit=True) as conn:
         conn.execute("drop database if exists procession_bench with (force)")
         conn.execute("create database procession_bench")
+
+
+def measured(url: str, case: Case) -> dict[str, float]:
+    """One row, from a process and a database of its own."""
+    renew(url)
+    row = json.loads(output(url, case))
+    print(json.dumps({"case": case.name, **row}), flush=True)
+    return row
+
+
+def output(url: str, case: Case) -> bytes:
+    """What the script of the case prints."""
     command = [sys.executable, str(HERE / case.script)]
     if case.script != "engine.py":
         command.append(beside(url))
     command += map(str, case.arguments)
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    row = json.loads(done.stdout)
-    print(json.dumps({"case": case.name, **row}), flush=True)
-    return row
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+
+
+def read(url: str, runs: int) -> None:
+    """Seed so many runs and ask the API for each kind of list."""
+    renew(url)
+    rows = [json.loads(line) for line in output(url, Case("", "reads.py", (runs,))).splitlines()]
+    print(f"\n{runs} runs\n\n| read | p50 ms | p95 ms |\n|---|---|---|")
+    for row in rows:
+        print(f"| {row['case']} | {row['p50_ms']} | {row['p95_ms']} |")
+    if over := [row["case"] for row in rows if row["over"]]:
+        sys.exit(f"Over the limit: {', '.join(over)}")
 
 
 def best(rows: list[dict[str, float]]) -> dict[str, float]:
@@ -112,6 +134,12 @@ def report(rows: dict[str, list[dict[str, float]]]) -> None:
             print(f"| {name} | | | | | {row['cpu_ms']} |")
         else:
             print(f"| {name} | p50 {row['p50_ms']} ms, p95 {row['p95_ms']} ms | | | | |")
+    row = best(rows[SAVES])
+    print(
+        f"\nThe same rows by hand and a bare defer, in turn with the saves: p50"
+        f" {row['bare_p50_ms']} ms, p95 {row['bare_p95_ms']} ms. A save takes {row['to_bare']} of"
+        f" that at the median, {row['mean_to_bare']} in the mean."
+    )
     row = best(rows[DELIVERIES])
     print(
         f"\nThe posts of the deliveries alone, by a bare loop: {row['posts_per_second']} a second,"
@@ -126,10 +154,16 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10_000, help="preloaded, for each case")
     parser.add_argument("--rounds", type=int, default=2, help="the best of so many is shown")
     parser.add_argument("--quick", action="store_true", help="a tenth of it, once")
+    parser.add_argument(
+        "--reads", action="store_true", help="only what the API reads, of a hundred times as many"
+    )
     given = parser.parse_args()
     runs, rounds = (given.runs // 10, 1) if given.quick else (given.runs, given.rounds)
     rows: dict[str, list[dict[str, float]]] = {}
     with server() as url:
+        if given.reads:
+            read(url, runs * 100)
+            return
         for _ in range(rounds):
             for case in cases(runs, 50 if given.quick else 200):
                 say(case.name)

@@ -32,8 +32,13 @@ class Health(Struct, frozen=True, kw_only=True):
     enabled: bool
     last: tuple[LastOutcome, ...]  # the newest first
     succeeded: int  # in the window, like all that follows
-    finished: int  # those that were cancelled left out
+    failed: int  # wholly or in part
     duration_ms: float | None  # the mean of the actions of its newest runs
+
+    @property
+    def finished(self) -> int:
+        """How many ended by themselves."""
+        return self.succeeded + self.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +55,17 @@ class Window:
 
 
 WITHIN: LiteralString = """(
-        select count(*) filter (where status = 'Succeeded') as succeeded, count(*) as finished
+        select count(*) filter (where status = 'Succeeded') as succeeded,
+               count(*) filter (where status in ('Failed', 'PartiallyFailed')) as failed
         from run
         where tenant = %(tenant)s and workflow_id = part.id
-          and completed_at >= now() - %(window)s::interval and status <> 'Cancelled'
+          and completed_at >= now() - %(window)s::interval
     )"""
-# All that ended, which an index of few pages counts in half the time, less what is too old.
+# All that ended, which an index of few pages counts in half the time, less what is too old. A count
+# is named once: Postgres would count for each mention of it.
 ALL_BUT_OLDER: LiteralString = """(
         select whole.succeeded - older.succeeded as succeeded,
-               whole.succeeded + whole.failed - older.finished as finished
+               whole.failed - older.failed as failed
         from (select (select count(*) from run
                       where tenant = %(tenant)s and workflow_id = part.id
                         and status = 'Succeeded' and completed_at is not null) as succeeded,
@@ -67,18 +74,17 @@ ALL_BUT_OLDER: LiteralString = """(
                         and status in ('Failed', 'PartiallyFailed')
                         and completed_at is not null) as failed) as whole,
              (select count(*) filter (where status = 'Succeeded') as succeeded,
-                     count(*) as finished
+                     count(*) filter (where status in ('Failed', 'PartiallyFailed')) as failed
               from run
               where tenant = %(tenant)s and workflow_id = part.id
-                and completed_at < now() - %(window)s::interval
-                and status <> 'Cancelled') as older
+                and completed_at < now() - %(window)s::interval) as older
     )"""
 # Indexes hold all that is counted: only the rows of the newest runs are read. Their actions are
 # spread out in a list of columns: as a table, Postgres would remember each document in case it
 # came again.
 PAGE = """
     select total.count as total, part.id, part.name, part.enabled, last.runs as last,
-           counted.succeeded, counted.finished, newest.duration_ms
+           counted.succeeded, counted.failed, newest.duration_ms
     from (select count(*) from workflow
           where tenant = %(tenant)s and deleted_at is null) as total
     left join lateral (

@@ -66,7 +66,8 @@ async def test_the_commands_of_the_page_on_operating_do_what_it_says(
     first, rekeyed, swept, exported, looked, requeued, local = shown
     assert first[0].startswith("Applied ")
     assert [line for line in first if line.startswith("prc_")]
-    assert "Listening on" in first[-1]
+    assert "Listening on" in first[-2]
+    assert "Stopped, as SIGTERM asked" in first[-1]
     assert [len(one) for one in (rekeyed, swept)] == [1, 1]
     assert (tmp_path / "runs.ndjson").read_text() == (tmp_path / "failed.ndjson").read_text() == ""
     assert exported
