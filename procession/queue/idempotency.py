@@ -125,15 +125,12 @@ async def free(conn: Connection, one: Asked) -> None:
 
 # For the sweep. One that is held so long is nobody's either.
 REMOVE_ANSWERS = """
-    with removed as (
-        delete from idempotency
-        where ctid = any (array(
-            select ctid from idempotency
-            where since < now() - %(older)s::interval
-            order by since
-            limit %(batch)s
-            for update skip locked))
-        returning tenant
-    )
-    select tenant, count(*) from removed group by tenant
+    delete from idempotency
+    where ctid = any (array(
+        select ctid from idempotency
+        where since < now() - %(older)s::interval
+        order by since
+        limit %(batch)s
+        for update skip locked))
+    returning tenant
 """

@@ -1,6 +1,6 @@
 """What a sweep removes: statements that take the oldest rows of a class, and no more than a batch.
 
-Each says whose the rows were. An unfinished run is in none of them, however old it is.
+Each says of every row whose it was. An unfinished run is in none of them, however old it is.
 """
 
 from dataclasses import dataclass
@@ -14,57 +14,45 @@ from procession.queue.idempotency import REMOVE_ANSWERS
 # now() and not clock_timestamp(): no index is walked by what may differ from row to row.
 # Actions, history, outputs and markers go with their run.
 REMOVE_SUCCEEDED = """
-    with removed as (
-        delete from run
-        where ctid = any (array(
-            select ctid from run
-            where status = 'Succeeded' and completed_at < now() - %(older)s::interval
-            order by completed_at
-            limit %(batch)s
-            for update skip locked))
-        returning tenant
-    )
-    select tenant, count(*) from removed group by tenant
+    delete from run
+    where ctid = any (array(
+        select ctid from run
+        where status = 'Succeeded' and completed_at < now() - %(older)s::interval
+        order by completed_at
+        limit %(batch)s
+        for update skip locked))
+    returning tenant
 """
 REMOVE_FAILED = """
-    with removed as (
-        delete from run
-        where ctid = any (array(
-            select ctid from run
-            where status in ('Failed', 'PartiallyFailed', 'Cancelled')
-              and completed_at < now() - %(older)s::interval
-            order by completed_at
-            limit %(batch)s
-            for update skip locked))
-        returning tenant
-    )
-    select tenant, count(*) from removed group by tenant
+    delete from run
+    where ctid = any (array(
+        select ctid from run
+        where status in ('Failed', 'PartiallyFailed', 'Cancelled')
+          and completed_at < now() - %(older)s::interval
+        order by completed_at
+        limit %(batch)s
+        for update skip locked))
+    returning tenant
 """
 CLEAR_BODIES = """
-    with cleared as (
-        update delivery set response_body = null, response_body_cleared_at = clock_timestamp()
-        where ctid = any (array(
-            select ctid from delivery
-            where response_body is not null and created_at < now() - %(older)s::interval
-            order by created_at
-            limit %(batch)s
-            for update skip locked))
-        returning tenant
-    )
-    select tenant, count(*) from cleared group by tenant
+    update delivery set response_body = null, response_body_cleared_at = clock_timestamp()
+    where ctid = any (array(
+        select ctid from delivery
+        where response_body is not null and created_at < now() - %(older)s::interval
+        order by created_at
+        limit %(batch)s
+        for update skip locked))
+    returning tenant
 """
 REMOVE_DELIVERIES = """
-    with removed as (
-        delete from delivery
-        where ctid = any (array(
-            select ctid from delivery
-            where created_at < now() - %(older)s::interval
-            order by created_at
-            limit %(batch)s
-            for update skip locked))
-        returning tenant
-    )
-    select tenant, count(*) from removed group by tenant
+    delete from delivery
+    where ctid = any (array(
+        select ctid from delivery
+        where created_at < now() - %(older)s::interval
+        order by created_at
+        limit %(batch)s
+        for update skip locked))
+    returning tenant
 """
 
 # A run is queued with the version that is current, under a lock that a save waits for: once another
@@ -73,90 +61,75 @@ REMOVE_DELIVERIES = """
 # In no order: one that takes too long (the foreign key looks through all runs of its workflow)
 # should not stand before the others for ever.
 REMOVE_VERSIONS = """
-    with removed as (
-        delete from workflow_version
-        where ctid = any (array(
-            select kept.ctid
-            from workflow_version as kept
-            join workflow on workflow.tenant = kept.tenant and workflow.id = kept.workflow_id
-            left join workflow_version as next
-              on next.tenant = kept.tenant and next.workflow_id = kept.workflow_id
-             and next.version = kept.version + 1
-            where (kept.version <> workflow.version or workflow.deleted_at is not null)
-              and kept.created_at < now() - %(older)s::interval
-              and not exists (
-                    select from run
-                    where run.tenant = kept.tenant and run.workflow_id = kept.workflow_id
-                      and run.workflow_version = kept.version
-                      and run.created_at > kept.created_at - interval '11 minutes'
-                      and run.created_at < coalesce(next.created_at, 'infinity')
-                                           + interval '11 minutes')
-            order by random()
-            limit %(batch)s
-            for update of kept skip locked))
-        returning tenant
-    )
-    select tenant, count(*) from removed group by tenant
+    delete from workflow_version
+    where ctid = any (array(
+        select kept.ctid
+        from workflow_version as kept
+        join workflow on workflow.tenant = kept.tenant and workflow.id = kept.workflow_id
+        left join workflow_version as next
+          on next.tenant = kept.tenant and next.workflow_id = kept.workflow_id
+         and next.version = kept.version + 1
+        where (kept.version <> workflow.version or workflow.deleted_at is not null)
+          and kept.created_at < now() - %(older)s::interval
+          and not exists (
+                select from run
+                where run.tenant = kept.tenant and run.workflow_id = kept.workflow_id
+                  and run.workflow_version = kept.version
+                  and run.created_at > kept.created_at - interval '11 minutes'
+                  and run.created_at < coalesce(next.created_at, 'infinity')
+                                       + interval '11 minutes')
+        order by random()
+        limit %(batch)s
+        for update of kept skip locked))
+    returning tenant
 """
 
 # What became of a job is in its events; an attempt has none, and is deleted with its outcome.
 REMOVE_JOBS = """
-    with removed as (
-        delete from procrastinate_jobs
-        where id = any (array(
-            select id from procrastinate_jobs as job
-            where status in ('succeeded', 'failed', 'cancelled', 'aborted')
-              and coalesce((select max(at) from procrastinate_events where job_id = job.id),
-                           '-infinity') < now() - %(older)s::interval
-            order by id
-            limit %(batch)s
-            for update skip locked))
-        returning id
-    )
-    select '', count(*) from removed having count(*) > 0
+    delete from procrastinate_jobs
+    where id = any (array(
+        select id from procrastinate_jobs as job
+        where status in ('succeeded', 'failed', 'cancelled', 'aborted')
+          and coalesce((select max(at) from procrastinate_events where job_id = job.id),
+                       '-infinity') < now() - %(older)s::interval
+        order by id
+        limit %(batch)s
+        for update skip locked))
+    returning ''
 """
 # A task of maintenance that a worker took along when it died.
 REMOVE_LEFT_JOBS = """
-    with removed as (
-        delete from procrastinate_jobs
-        where id = any (array(
-            select id from procrastinate_jobs as job
-            where status = 'doing' and lock is null and worker_id is null
-              and queue_name = 'maintenance'
-              and coalesce((select max(at) from procrastinate_events where job_id = job.id),
-                           '-infinity') < now() - %(older)s::interval
-            order by id
-            limit %(batch)s
-            for update skip locked))
-        returning id
-    )
-    select '', count(*) from removed having count(*) > 0
+    delete from procrastinate_jobs
+    where id = any (array(
+        select id from procrastinate_jobs as job
+        where status = 'doing' and lock is null and worker_id is null
+          and queue_name = 'maintenance'
+          and coalesce((select max(at) from procrastinate_events where job_id = job.id),
+                       '-infinity') < now() - %(older)s::interval
+        order by id
+        limit %(batch)s
+        for update skip locked))
+    returning ''
 """
 # One that is not done yet has no end.
 REMOVE_BULKS = """
-    with removed as (
-        delete from bulk
-        where ctid = any (array(
-            select ctid from bulk
-            where finished_at < now() - %(older)s::interval
-            order by finished_at
-            limit %(batch)s
-            for update skip locked))
-        returning tenant
-    )
-    select tenant, count(*) from removed group by tenant
+    delete from bulk
+    where ctid = any (array(
+        select ctid from bulk
+        where finished_at < now() - %(older)s::interval
+        order by finished_at
+        limit %(batch)s
+        for update skip locked))
+    returning tenant
 """
 REMOVE_WORKERS = """
-    with removed as (
-        delete from worker
-        where id = any (array(
-            select id from worker where heartbeat_at < now() - %(older)s::interval
-            order by heartbeat_at
-            limit %(batch)s
-            for update skip locked))
-        returning id
-    )
-    select '', count(*) from removed having count(*) > 0
+    delete from worker
+    where id = any (array(
+        select id from worker where heartbeat_at < now() - %(older)s::interval
+        order by heartbeat_at
+        limit %(batch)s
+        for update skip locked))
+    returning ''
 """
 
 HOUR = timedelta(hours=1)

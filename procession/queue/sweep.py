@@ -70,13 +70,12 @@ class Swept:
     total: Counter[str] = field(default_factory=Counter[str])
     by_tenant: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
 
-    def add(self, name: str, found: Sequence[tuple[str, int]]) -> int:
-        """What a batch of the class has done; how much that is in all."""
-        for tenant, rows in found:
-            self.total[name] += rows
+    def add(self, name: str, owners: Sequence[str]) -> None:
+        """What a batch of the class has dealt with, as the tenants of its rows."""
+        for tenant in owners:
+            self.total[name] += 1
             if tenant:  # of a deployment's own rows there is none
-                self.by_tenant.setdefault(tenant, Counter())[name] += rows
-        return sum(rows for _, rows in found)
+                self.by_tenant.setdefault(tenant, Counter())[name] += 1
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {rows}" for name, rows in self.total.items()) or "nothing"
@@ -97,14 +96,15 @@ async def _work_through(
     for _ in batches:
         try:
             cursor = await conn.execute(one.statement, {"older": one.older, "batch": batch})
-            found = await cursor.fetchall()
+            owners = [tenant async for (tenant,) in cursor]
         except QueryCanceled:
             if batch == 1:
                 log.warning("One of the %s takes the sweep too long, and stays", one.name)
                 return
             batch //= 2
             continue
-        if swept.add(one.name, [(tenant, rows) for tenant, rows in found]) < batch:
+        swept.add(one.name, owners)
+        if len(owners) < batch:
             return
 
 

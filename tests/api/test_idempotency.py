@@ -432,5 +432,5 @@ async def test_the_sweep_takes_what_is_a_day_old(admin, conn):
 
     cursor = await conn.execute(kept.REMOVE_ANSWERS, {"older": kept.KEPT, "batch": 500})
 
-    assert await cursor.fetchall() == [("default", 2)]
+    assert await cursor.fetchall() == [("default",), ("default",)]
     assert await count(conn, "idempotency") == 1
