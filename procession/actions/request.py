@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
+from procession.actions.answered import unanswered
 from procession.actions.base import Action, Context, Parameter
 from procession.actions.logged import Call, delivery_id, on_record
 from procession.actions.request_message import Message, UnfitError, message_of, without
-from procession.actions.unanswered import unanswered
 from procession.actions.webhook import outcome_of
 from procession.engine.branches import REQUEST
 from procession.engine.json_path import holds
@@ -21,7 +21,7 @@ from procession.engine.masking import mask
 from procession.engine.outcome import Failed, Outcome, Succeeded, Unknown
 from procession.engine.request_definition import RequestDefinition, Success
 from procession.outbound.access import Access, Link, MissingSecretError, OutsideError
-from procession.outbound.answer import Answer
+from procession.outbound.answer import Answer, is_success
 from procession.outbound.capture import EXCERPT, Capture
 from procession.outbound.faults import AnswerTooLarge, Fault
 from procession.outbound.oauth import GrantError, Tokens
@@ -181,7 +181,7 @@ class Sending:
 
     def _without_answer(self, fault: Fault) -> Outcome:
         status = fault.status
-        if status is not None and not is_good(status):
+        if status is not None and not is_success(status):
             return outcome_of(status)
         if isinstance(fault, AnswerTooLarge):
             reason = "The answer is too long to look for what it must not hold."
@@ -192,16 +192,12 @@ class Sending:
         return Failed(failed.error, failed.retryable, status)
 
 
-def is_good(status: int) -> bool:
-    return 200 <= status < 300  # noqa: PLR2004
-
-
 def judged(request: RequestDefinition, answer: Answer) -> Outcome:
     """What an answer means by the request's own rule."""
     status = answer.status_code
     if request.success is Success.ANY:
         return Succeeded(response_status=status)
-    if request.success is Success.TWO_HUNDRED or not is_good(status):
+    if request.success is Success.TWO_HUNDRED or not is_success(status):
         return outcome_of(status)
     path = request.success_json_path or ""
     try:

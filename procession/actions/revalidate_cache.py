@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 
 from typing_extensions import override
 
+from procession.actions.answered import answered, unanswered
 from procession.actions.base import Action, Context, Parameter
-from procession.actions.unanswered import unanswered
-from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded
+from procession.engine.outcome import Failed, Outcome, Skipped
 from procession.outbound.capture import EXCERPT
 from procession.outbound.faults import Fault
 
@@ -76,12 +76,5 @@ class RevalidateCache(Action):
             )
         except Fault as fault:
             return unanswered(fault)
-        return outcome_of(answer.status_code)
-
-
-def outcome_of(status: int) -> Outcome:
-    """What Vercel's answer means."""
-    if 200 <= status < 300:  # noqa: PLR2004
-        return Succeeded(response_status=status)
-    retryable = status in BUSY or status >= 500  # noqa: PLR2004
-    return Failed(f"HTTP {status}", retryable=retryable, response_status=status)
+        status = answer.status_code
+        return answered(status, retryable=status in BUSY or status >= 500)  # noqa: PLR2004

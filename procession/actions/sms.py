@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from typing_extensions import override
 
+from procession.actions.answered import answered, unanswered
 from procession.actions.base import Action, Context, Parameter
-from procession.actions.unanswered import unanswered
-from procession.engine.outcome import Failed, Outcome, Succeeded, Unknown
+from procession.engine.outcome import Failed, Outcome, Unknown
 from procession.outbound.faults import Fault
 from procession.outbound.http import TenantClient
 from procession.outbound.retry import IN_DOUBT
@@ -61,12 +61,4 @@ async def _sent(provider: Twilio, to: str, message: str, http: TenantClient) -> 
         return Unknown(fault.kind)
     except Fault as fault:
         return unanswered(fault)
-    return outcome_of(answer.status_code)
-
-
-def outcome_of(status: int) -> Outcome:
-    """What the provider's answer means."""
-    if 200 <= status < 300:  # noqa: PLR2004
-        return Succeeded(response_status=status)
-    retryable = status not in PERMANENT
-    return Failed(f"HTTP {status}", retryable=retryable, response_status=status)
+    return answered(answer.status_code, retryable=answer.status_code not in PERMANENT)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 import msgspec
 from typing_extensions import override
 
+from procession.actions.answered import answered
 from procession.actions.base import Action, Context, Parameter
 from procession.actions.logged import Call, delivery_id, on_record
 from procession.engine.entry import Entry, public_data
-from procession.engine.outcome import Failed, Outcome, Succeeded
+from procession.engine.outcome import Failed, Outcome
 from procession.engine.values import iso
 from procession.outbound import spans
 from procession.outbound.capture import EXCERPT
@@ -93,10 +94,8 @@ async def _deliver(
 
 def outcome_of(status: int) -> Outcome:
     """What the receiver's answer means."""
-    if 200 <= status < 300:  # noqa: PLR2004
-        return Succeeded(response_status=status)
     permanent = 300 <= status < 400 or status in PERMANENT  # noqa: PLR2004
-    return Failed(f"HTTP {status}", retryable=not permanent, response_status=status)
+    return answered(status, retryable=not permanent)
 
 
 def known_as(secret: str) -> tuple[str, ...]:

@@ -14,6 +14,11 @@ from procession.outbound.capture import Capture, read
 from procession.outbound.retry_after import read_retry_after
 
 
+def is_success(status: int) -> bool:
+    """Whether what was asked for was done, as HTTP has it."""
+    return 200 <= status < 300  # noqa: PLR2004
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A status, and as much of the body as was asked for, after this many tries."""

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import cast
 from urllib.parse import quote_plus, urlencode
 
-from procession.outbound.answer import Answer
+from procession.outbound.answer import Answer, is_success
 from procession.outbound.capture import Capture
 from procession.outbound.faults import AddressRefused, Fault
 from procession.outbound.http import TenantClient
@@ -96,7 +96,7 @@ def _read(answer: Answer) -> Token:
     except (ValueError, RecursionError):
         value = None
     said = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-    if not 200 <= answer.status_code < 300:  # noqa: PLR2004
+    if not is_success(answer.status_code):
         code = said.get("error")
         known = isinstance(code, str) and code in STANDARD
         told = f" {code}" if known else ""

@@ -6,7 +6,7 @@ It is sent no idempotency key, so a request that may have arrived is not sent ag
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from procession.outbound.answer import Answer
+from procession.outbound.answer import Answer, is_success
 from procession.outbound.faults import AddressRefused, Fault
 from procession.outbound.http import Client
 from procession.outbound.mail import InDoubt, Mail, NotSent, Refused, Sending
@@ -46,9 +46,8 @@ class Resend:
             raise
         except Fault as fault:
             raise (InDoubt if sending.went else NotSent)(PHASE, fault.kind) from None
-        if 200 <= answer.status_code < 300:  # noqa: PLR2004
-            return
-        raise _refusal(answer)
+        if not is_success(answer.status_code):
+            raise _refusal(answer)
 
 
 def _refusal(answer: Answer) -> NotSent | Refused:
