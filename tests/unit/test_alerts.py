@@ -110,29 +110,83 @@ def test_the_board_shows_every_metric():
     assert page - shown == set()
 
 
-def test_the_board_is_whole():
+def test_the_board_is_one_that_grafana_takes():
     board = json.loads(BOARD.read_text())
-    places = [(one["gridPos"]["x"], one["gridPos"]["y"]) for one in board["panels"]]
-    ids = [one["id"] for one in board["panels"]]
+    panels = [one for one in board["panels"] if one["type"] != "row"]
+    (chosen,) = [one for one in board["templating"]["list"] if one["type"] == "datasource"]
+    source = {"type": chosen["query"], "uid": f"${{{chosen['name']}}}"}
+    taken = [
+        (x, y)
+        for at in (one["gridPos"] for one in board["panels"])
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    ]
 
-    assert len(set(places)) == len(places)
-    assert len(set(ids)) == len(ids)
-    assert [
-        one["title"] for one in board["panels"] if one["type"] != "row" and not one["targets"]
-    ] == []
+    assert board["uid"]
+    assert board["title"]
+    assert board["schemaVersion"] >= 39
+    assert "id" not in board  # that of whoever imports it
+    assert "__inputs" not in board
+    assert {one["type"] for one in panels} == {"stat", "timeseries"}
+    assert len({one["id"] for one in board["panels"]}) == len(board["panels"])
+    assert len(set(taken)) == len(taken), "panels that lie on each other"
+    assert max(x for x, _ in taken) < 24
+    for one in panels:
+        references = [to["refId"] for to in one["targets"]]
+        assert one["title"]
+        assert one["fieldConfig"]["defaults"]["unit"]
+        assert references
+        assert len(set(references)) == len(references)
+        assert all(to["expr"] for to in one["targets"])
+        assert [it for it in (one, *one["targets"]) if it["datasource"] != source] == []
+
+
+def test_the_board_uses_the_variables_that_it_has():
+    text = BOARD.read_text()
+    names = {one["name"] for one in json.loads(text)["templating"]["list"]}
+
+    assert set(re.findall(r"\$\{?([a-z]\w*)", text)) == names
+
+
+def expressions():
+    """What the panels ask, as Grafana sends it."""
+    board = json.loads(BOARD.read_text())
+    return [
+        to["expr"].replace("$__rate_interval", "5m").replace("$job", "procession-worker")
+        for one in board["panels"]
+        for to in one.get("targets", ())
+    ]
 
 
 @with_promtool
 def test_every_expression_of_the_board_can_be_read(tmp_path):
-    board = json.loads(BOARD.read_text())
-    expressions = [to["expr"] for one in board["panels"] for to in one.get("targets", ())]
-    rules = [
-        {"record": f"panel:{number}", "expr": one.replace("$__rate_interval", "5m")}
-        for number, one in enumerate(expressions)
-    ]
+    rules = [{"record": f"panel:{number}", "expr": one} for number, one in enumerate(expressions())]
     file = tmp_path / "board.yml"  # JSON is YAML too
     file.write_text(json.dumps({"groups": [{"name": "board", "rules": rules}]}))
 
     checked = promtool("check", "rules", file)
 
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def idle():
+    """A scrape of a worker that has been up for a while and was asked for nothing."""
+    lines = Counted("Webhook").metrics.text().decode().splitlines()
+    found = [one.rpartition(" ") for one in lines if not one.startswith("#")]
+    return [{"series": series, "values": f"{float(value):g}x60"} for series, _, value in found]
+
+
+@with_promtool
+def test_while_nothing_is_done_no_panel_shows_what_is_no_number(tmp_path):
+    of_all = [
+        {"expr": f"({one}) {is_odd}", "eval_time": "30m", "exp_samples": []}
+        for one in expressions()
+        for is_odd in (f"!= ({one})", "== Inf")  # nothing but NaN differs from itself
+    ]
+    test = {"interval": "1m", "input_series": idle(), "promql_expr_test": of_all}
+    file = tmp_path / "idle.test.yml"
+    file.write_text(json.dumps({"rule_files": [], "tests": [test]}))
+
+    tried = promtool("test", "rules", file)
+
+    assert tried.returncode == 0, tried.stdout + tried.stderr
