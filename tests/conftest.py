@@ -5,6 +5,7 @@ pytest_plugins = [
     "fix_ledger",
     "fix_postgres",
     "fix_process",
+    "fix_proxy",
     "fix_queue",
     "fix_races",
     "fix_receiver",

@@ -9,6 +9,7 @@ from fastapi import Depends, Query, Request
 from pydantic import BeforeValidator, Field
 from starlette.datastructures import Headers
 
+from procession.api import idempotency
 from procession.api.auth import Caller as KnownCaller
 from procession.api.services import CALLER, services_of
 from procession.engine.access import Actor
@@ -27,7 +28,10 @@ LAST_PAGE = 999_999_999  # with any size of a page, an offset that Postgres take
 
 
 async def _connection(request: Request) -> AsyncIterator[Connection]:
-    async with services_of(request).pool.connection() as conn:
+    async with (
+        services_of(request).pool.connection() as conn,
+        idempotency.together(request.scope, conn),
+    ):
         yield conn
 
 

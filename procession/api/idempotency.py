@@ -1,11 +1,13 @@
 """Idempotency-Key on a POST: a repeat is given the answer of the first one, and does nothing.
 
-The key is held once all is known of the request but what it does, and the answer is kept when the
-route's connection is back in the pool: to wait for a second one with the first in hand could stop
-all of them.
+The key is held once all is known of the request but what it does. What the route does is one
+transaction with its answer, on one connection: to wait for a second one with the first in hand
+could stop all of them. A refusal did nothing; it is kept when the connection is back in the pool.
 """
 
 import re
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -17,16 +19,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from procession.api.auth import Caller
 from procession.api.services import Services
-from procession.engine.errors import Fault, ValidationFailedError
+from procession.engine.errors import ConflictError, Fault, ValidationFailedError
 from procession.queue import idempotency
 from procession.queue.idempotency import Answer, Asked
 from procession.queue.outage import OUTAGES
+from procession.queue.pool import Connection
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
 KEY = re.compile(r"[ -~]{1,200}")
 OWN_RULE = frozenset({"run_workflow"})  # routes by name that read the header by a rule of their own
 HELD = "procession.idempotency"  # of the request's scope: what is to be answered under its key
+WRITING = "procession.idempotency.connection"  # the same: in whose transaction the route is
+KEPT = "procession.idempotency.kept"  # the same: its answer is, if its commit is
 # Whoever may not is not told so again once it may.
 FINAL = frozenset(range(200, 500)) - {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 PLAIN = frozenset({b"content-length", b"cache-control"})  # made anew for each answer
@@ -60,6 +65,42 @@ async def _free(services: Services, one: Asked) -> None:
     await services.later.write(services.pool, partial(idempotency.free, one=one))
 
 
+@asynccontextmanager
+async def together(scope: Scope, conn: Connection) -> AsyncGenerator[None]:
+    """What a route does on this connection is one transaction, if it is under a key."""
+    if HELD not in scope:
+        yield
+        return
+    async with conn.transaction():
+        scope[WRITING] = conn
+        yield
+
+
+async def keep(scope: Scope, answer: Response) -> None:
+    """Keep what the route answers in the transaction of what it has done."""
+    conn, body = cast("Connection | None", scope.pop(WRITING, None)), bytes(answer.body)
+    if conn is None or not _is_kept(answer.status_code, body):
+        return
+    asked, services = cast("Asked", scope[HELD]), cast("Services", scope["app"].state.services)
+    kept = _answer(answer.status_code, answer.raw_headers, body)
+    if not await idempotency.keep(conn, asked, services.ring, kept):
+        raise ConflictError("idempotency-key-in-progress", "It took so long that another has it.")
+    scope[KEPT] = True
+
+
+def _is_kept(status: int, body: bytes) -> bool:
+    return status in FINAL and len(body) <= idempotency.LONGEST
+
+
+def _answer(status: int, raw: Iterable[tuple[bytes, bytes]], body: bytes) -> Answer:
+    headers = [
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in raw
+        if name.lower() not in PLAIN
+    ]
+    return Answer(status, headers, body.decode())
+
+
 @dataclass(slots=True)
 class _Answering:
     """What a route sends, held back until it is kept, if it is under a key."""
@@ -89,24 +130,15 @@ class _Answering:
 
     async def _end(self, asked: Asked) -> None:
         assert self.start is not None, "an answer begins with its status"
-        if self.start["status"] in FINAL and len(self.body) <= idempotency.LONGEST:
-            await self._keep(asked)
-        else:
-            await _free(self.services, asked)
+        status, services = cast("int", self.start["status"]), self.services
+        if not _is_kept(status, self.body):
+            await _free(services, asked)
+        elif KEPT not in self.scope:
+            answer = _answer(status, self.start["headers"], self.body)
+            keeping = partial(idempotency.keep, one=asked, ring=services.ring, answer=answer)
+            await services.later.write(services.pool, keeping)
         await self.send(self.start)
         await self.send({"type": "http.response.body", "body": self.body})
-
-    async def _keep(self, asked: Asked) -> None:
-        assert self.start is not None, "an answer begins with its status"
-        headers = [
-            (name.decode("latin-1"), value.decode("latin-1"))
-            for name, value in self.start["headers"]
-            if name.lower() not in PLAIN
-        ]
-        answer = Answer(self.start["status"], headers, self.body.decode())
-        services = self.services
-        keeping = partial(idempotency.keep, one=asked, ring=services.ring, answer=answer)
-        await services.later.write(services.pool, keeping)
 
 
 async def kept(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:

@@ -67,7 +67,10 @@ class Route(APIRoute):
                 request.scope[body.DOCUMENT] = body.decode(raw)
             _look_at_query(request)
             answer = await idempotency.repeated(request, caller, services, raw) if keyed else None
-            return answer or await handler(request)
+            if answer is None:
+                answer = await handler(request)
+                await idempotency.keep(request.scope, answer)
+            return answer
 
         return checked
 

@@ -1,7 +1,8 @@
 """The answers that repeats of a POST are given: kept for a day, sealed, under the caller's key.
 
-Whoever comes first holds the key while it answers. A process that dies leaves it held; after ten
-minutes it is anybody's, and what the first one would still answer then is kept no more.
+Whoever comes first holds the key while it answers, and keeps its answer in the transaction that
+does what was asked: a commit of which nobody heard has kept both, or neither. A process that dies
+leaves the key held; after ten minutes it is anybody's, and the first one can do nothing under it.
 """
 
 import hashlib
@@ -106,12 +107,13 @@ KEEP = """
 """
 
 
-async def keep(conn: Connection, one: Asked, ring: Ring, answer: Answer) -> None:
-    """Keep what was answered, if the key is still held."""
+async def keep(conn: Connection, one: Asked, ring: Ring, answer: Answer) -> bool:
+    """Keep what was answered; False when the key is not held any more."""
     sealed = ring.seal(msgspec.json.encode(answer).decode(), one.place)
-    await conn.execute(KEEP, {**one.values, "answer": sealed})
+    return bool((await conn.execute(KEEP, {**one.values, "answer": sealed})).rowcount)
 
 
+# While a commit that has kept an answer is on its way, its row is locked: this waits for the end.
 FREE = """
     delete from idempotency
     where tenant = %(tenant)s and request = %(request)s and holder = %(holder)s and answer is null

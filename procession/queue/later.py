@@ -13,7 +13,7 @@ from procession.queue.pool import Connection, Pool
 
 log = logging.getLogger(__name__)
 
-Writing = Callable[[Connection], Awaitable[None]]
+Writing = Callable[[Connection], Awaitable[object]]
 PAUSE = 1.0  # seconds between two tries
 MOST = 10_000  # that wait; the oldest of more are given up
 

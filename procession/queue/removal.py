@@ -143,6 +143,7 @@ class Removal:
     name: str  # in the log line and in audit entries
     statement: LiteralString
     older: timedelta
+    to_the_end: bool = False  # however much there is, since callers add as much as they like
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,15 +163,16 @@ class Windows:
             ("failedRuns", REMOVE_FAILED, self.failed),
             ("responseBodies", CLEAR_BODIES, self.bodies),
             ("deliveries", REMOVE_DELIVERIES, self.deliveries),
-            ("answers", REMOVE_ANSWERS, KEPT_ANSWERS),
             ("bulkCommands", REMOVE_BULKS, KEPT_BULKS),
             ("versions", REMOVE_VERSIONS, timedelta()),
             ("jobs", REMOVE_JOBS, HOUR),
             ("jobs", REMOVE_LEFT_JOBS, HOUR),
             ("workers", REMOVE_WORKERS, HOUR),
         ]
-        return [
+        kept = [
             Removal(name, statement, older)
             for name, statement, older in windowed
             if older is not None
         ]
+        answers = Removal("answers", REMOVE_ANSWERS, KEPT_ANSWERS, to_the_end=True)
+        return [*kept, answers]  # behind all that it could hold up

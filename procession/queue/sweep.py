@@ -86,7 +86,8 @@ async def sweep(
 ) -> None:
     """Clear and remove what is older than its window. The counts stand however it ends."""
     for one in removals:
-        await _work_through(conn, one, swept, count() if to_the_end else range(BATCHES))
+        whole = to_the_end or one.to_the_end
+        await _work_through(conn, one, swept, count() if whole else range(BATCHES))
 
 
 async def _work_through(

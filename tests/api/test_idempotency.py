@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from fix_api import RING, declare
+from fix_races import opened
 from psycopg import OperationalError
 
 from procession.api import keys
@@ -15,9 +16,10 @@ from procession.engine.access import Actor, ActorKind
 from procession.engine.errors import ConflictError, DatabaseUnavailableError
 from procession.queue import idempotency as kept
 from procession.queue import keys as stored_keys
-from procession.queue import later
+from procession.queue import later, sweep
 from procession.queue.pool import make_pool
 from procession.queue.sealing import Ring
+from procession.tasks import retention
 
 KEY = {"name": "Shop", "role": "Editor"}
 
@@ -211,7 +213,7 @@ async def test_a_key_that_a_dead_process_holds_is_free_after_ten_minutes(admin, 
     assert "idempotent-replayed" not in late.headers
 
 
-async def test_who_comes_back_from_the_dead_keeps_nothing(admin, conn, slowly):
+async def test_who_comes_back_from_the_dead_does_nothing(admin, conn, slowly):
     begun, go = slowly
     first = asyncio.create_task(admin.post("/api/keys", json=KEY, headers=keyed()))
     await begun.get()
@@ -222,9 +224,11 @@ async def test_who_comes_back_from_the_dead_keeps_nothing(admin, conn, slowly):
     await begun.get()
     go.set()
 
-    assert (await first).status_code == (await second).status_code == 201
+    assert refusal(await first) == (409, "idempotency-key-in-progress")
+    assert (await second).status_code == 201
     again = await admin.post("/api/keys", json=KEY | {"name": "Second"}, headers=keyed())
     assert again.content == (await second).content
+    assert await count(conn) == 2
 
 
 async def test_only_who_holds_the_key_may_keep_or_free_it(conn):
@@ -325,17 +329,96 @@ async def test_a_key_is_free_once_the_database_is_back(admin, app, conn, monkeyp
     assert "idempotent-replayed" not in again.headers
 
 
-async def test_an_answer_is_kept_once_the_database_is_back(admin, app, conn, monkeypatch):
+async def test_a_refusal_is_kept_once_the_database_is_back(admin, app, conn, monkeypatch):
     monkeypatch.setattr(later, "PAUSE", 0)
+    body = {"name": "x", "role": "Later"}
+    async with going_down(conn, "update on idempotency"):
+        first = await admin.post("/api/keys", json=body, headers=keyed())
+    await app.state.services.later.task
+    await admin.put("/api/roles/Later", json={"capabilities": []})
+
+    again = await admin.post("/api/keys", json=body, headers=keyed())
+
+    assert refusal(first) == (400, "validation-failed")
+    assert again.content == first.content
+
+
+async def test_what_is_done_and_its_answer_are_kept_together_or_not_at_all(admin, conn):
     async with going_down(conn, "update on idempotency"):
         first = await admin.post("/api/keys", json=KEY, headers=keyed())
-    await app.state.services.later.task
+        keys_then = await count(conn)
 
     again = await admin.post("/api/keys", json=KEY, headers=keyed())
 
-    assert first.status_code == 201
-    assert again.content == first.content
+    assert refusal(first) == (503, "database-unavailable")
+    assert keys_then == 1
+    assert again.status_code == 201
+    assert "idempotent-replayed" not in again.headers
+
+
+@pytest.fixture
+async def cut(between, app):
+    """What may lose a commit of this application."""
+    passing, database = between
+    async with make_pool(database) as pool:
+        app.state.services = replace(app.state.services, pool=pool)
+        yield passing
+
+
+@pytest.mark.parametrize("sent", [True, False])
+async def test_of_a_commit_that_nobody_heard_of_a_repeat_learns_what_it_did(admin, cut, conn, sent):
+    cut.lose(sent=sent)
+    first = await admin.post("/api/keys", json=KEY, headers=keyed())
+    keys_then = await count(conn)
+
+    again = await admin.post("/api/keys", json=KEY, headers=keyed())
+
+    assert refusal(first) == (503, "database-unavailable")
+    assert keys_then == 1 + sent
+    assert again.status_code == 201
+    assert ("idempotent-replayed" in again.headers) is sent
     assert await count(conn) == 2
+    assert await count(conn, "audit") == 1
+
+
+WAIT = """
+    create function wait() returns trigger language plpgsql as
+        $$ begin perform pg_advisory_xact_lock_shared(5); return null; end $$;
+    create constraint trigger slowly after insert on api_key deferrable initially deferred
+        for each row execute function wait();
+"""
+WAITING = """
+    select count(*) from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'
+"""
+
+
+async def test_a_commit_that_goes_on_after_the_cut_is_waited_for(admin, cut, conn, database):
+    async with opened(database, 1) as (holder,):
+        await conn.execute(WAIT)
+        try:
+            async with holder.transaction():
+                await holder.execute("select pg_advisory_xact_lock(5)")
+                cut.lose(heard=False)
+                first = asyncio.create_task(admin.post("/api/keys", json=KEY, headers=keyed()))
+                async with asyncio.timeout(10):
+                    while await waiting(conn) < 2:  # noqa: ASYNC110 - the commit, and who frees
+                        await asyncio.sleep(0.01)
+                keys_then = await count(conn)
+            refused = await first
+        finally:
+            await conn.execute("drop function wait cascade")
+
+    again = await admin.post("/api/keys", json=KEY, headers=keyed())
+
+    assert refusal(refused) == (503, "database-unavailable")
+    assert keys_then == 1
+    assert again.headers["idempotent-replayed"] == "true"
+    assert await count(conn) == 2
+
+
+async def waiting(conn):
+    return (await (await conn.execute(WAITING)).fetchone())[0]
 
 
 async def test_a_key_that_was_held_by_a_lost_connection_is_free(admin, monkeypatch):
@@ -434,3 +517,16 @@ async def test_the_sweep_takes_what_is_a_day_old(admin, conn):
 
     assert await cursor.fetchall() == [("default",), ("default",)]
     assert await count(conn, "idempotency") == 1
+
+
+async def test_a_sweep_takes_every_answer_of_the_day_before(admin, conn, pool, monkeypatch):
+    monkeypatch.setattr(sweep, "BATCH", 2)
+    monkeypatch.setattr(sweep, "BATCHES", 1)
+    for key in range(5):
+        await admin.post("/api/keys", json=KEY, headers=keyed(str(key)))
+    await conn.execute("update idempotency set since = since - interval '25 hours'")
+
+    swept = await retention.swept(retention.Sweeper(pool=pool))
+
+    assert swept.total["answers"] == 5
+    assert await count(conn, "idempotency") == 0
