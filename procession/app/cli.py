@@ -17,6 +17,7 @@ from typing_extensions import override
 from procession.app import remote_lines
 from procession.app.arguments import instant, status
 from procession.app.interrupt import INTERRUPTED, ended_at_once
+from procession.app.say import say
 
 LONGEST_NAME = 200  # of a key
 LAST_PORT = 65535
@@ -154,4 +155,4 @@ def _name(text: str) -> str:
 
 def say_version(_: argparse.Namespace) -> None:
     """Print the release."""
-    print(version("procession"))  # noqa: T201  it is what was asked for
+    say(version("procession"))

@@ -7,6 +7,7 @@ from datetime import timedelta
 from procession.actions.load import built_in, load
 from procession.app import compose
 from procession.app.refusal import ArgumentError, RefusalError
+from procession.app.say import say
 from procession.app.settings import Settings
 from procession.app.start import arrive, arrive_and_check, begin, refusing, run
 from procession.engine.access import Actor, ActorKind
@@ -33,14 +34,14 @@ def migrate(_: argparse.Namespace) -> None:
     settings = begin("migrate")
     run(arrive(settings.database, asyncio.Event(), PATIENCE))
     applied = migrations.migrate(settings.database)
-    print("\n".join(f"Applied {name}" for name in applied) or "Nothing to do")  # noqa: T201
+    say("\n".join(f"Applied {name}" for name in applied) or "Nothing to do")
 
 
 @refusing()
 def create_key(given: argparse.Namespace) -> None:
     """Make a key and print it."""
     new = NewKey(given.name, given.role, given.expires_at)
-    print(run(_created(begin("key create"), given.tenant, new)))  # noqa: T201
+    say(run(_created(begin("key create"), given.tenant, new)))
 
 
 async def _created(settings: Settings, tenant: str, new: NewKey) -> str:
@@ -63,7 +64,7 @@ async def _created(settings: Settings, tenant: str, new: NewKey) -> str:
 def rekey(_: argparse.Namespace) -> None:
     """Write every stored secret again under the first key, and say what that took."""
     found = run(_rekeyed(begin("rekey")))
-    print(f"Rewrote {found.renewed} secrets; {found.current} were under the first key already.")  # noqa: T201
+    say(f"Rewrote {found.renewed} secrets; {found.current} were under the first key already.")
     told = [f"No key opens it, enter it again: {one}" for one in found.unreadable]
     told += [f"Written by a newer release, whose rekey it needs: {one}" for one in found.left]
     if told:
@@ -80,7 +81,7 @@ async def _rekeyed(settings: Settings) -> Rekeyed:
 @refusing()
 def sweep(_: argparse.Namespace) -> None:
     """Remove all that is older than its retention, and say how much that was."""
-    print(f"Swept: {run(_swept(begin('sweep')))}")  # noqa: T201
+    say(f"Swept: {run(_swept(begin('sweep')))}")
 
 
 async def _swept(settings: Settings) -> Swept:

@@ -18,6 +18,7 @@ import msgspec
 
 from procession.app.plain import plain, plain_json
 from procession.app.refusal import ArgumentError, RefusalError
+from procession.app.say import say
 from procession.client import Client, ClientError
 from procession.client.shapes import Workflow
 
@@ -81,11 +82,6 @@ def show(given: argparse.Namespace, value: object, lines: Iterable[str]) -> None
     else:
         for line in lines:
             say(plain(line))
-
-
-def say(text: str) -> None:
-    """A line on standard output, now."""
-    print(text, flush=True)  # noqa: T201  it is what was asked for
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

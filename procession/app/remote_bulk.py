@@ -4,7 +4,8 @@ import argparse
 import sys
 
 from procession.app.refusal import ArgumentError, RefusalError
-from procession.app.remote import at, calling, say, show, table, workflow_id
+from procession.app.remote import at, calling, show, table, workflow_id
+from procession.app.say import say
 from procession.app.start import refusing
 from procession.client.runs import Chosen
 from procession.client.shapes import Bulk

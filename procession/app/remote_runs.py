@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from procession.app.plain import plain
-from procession.app.remote import at, calling, say, show, table, workflow_id
+from procession.app.remote import at, calling, show, table, workflow_id
+from procession.app.say import say
 from procession.app.start import refusing
 from procession.client import Client
 from procession.client.shapes import Run, RunAction

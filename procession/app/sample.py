@@ -8,7 +8,7 @@ import asyncio
 import base64
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from procession.app import keep
 from procession.app.receiver import Message
 from procession.app.refusal import RefusalError
+from procession.app.say import say
 from procession.outbound.http import Client
 
 STATE = "sample.json"
@@ -99,7 +100,7 @@ async def make(api: Api, sample: Sample) -> None:
     )
 
 
-async def fire(api: Api, got: "asyncio.Queue[Message]", say: Callable[[str], None]) -> None:
+async def fire(api: Api, got: "asyncio.Queue[Message]") -> None:
     """Publish an article, and tell what came of it."""
     article = {"status": "Published", "data": {"Title": "Hello", "Author": "Ann"}}
     saved = await api.call("PUT", ENTRY, article)

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -26,9 +25,10 @@ from procession.app.metrics import Metrics
 from procession.app.receiver import Message, receiver
 from procession.app.refusal import ArgumentError, RefusalError
 from procession.app.sample import Api, Sample
+from procession.app.say import say
 from procession.app.server import Address, ListenError, listening
 from procession.app.settings import Settings
-from procession.app.signals import after, at_once, on_stop
+from procession.app.signals import STOPS, after, at_once, on_stop
 from procession.app.start import arrive, begin, join, refusing, run
 from procession.app.worker import database_of, make_runner, options_of
 from procession.engine.access import Actor, ActorKind
@@ -55,7 +55,6 @@ Publish one of your own, and read its run:
 OTHER_PORT = """ Choose another one by --port, with make by ARGS="--port 8080"."""
 LOOPBACK = "127.0.0.0/8,::1/128"
 UP = Actor(kind=ActorKind.CONTROL, id="up", name="procession up")
-STOPS = (signal.SIGINT, signal.SIGTERM)
 LEAVING = 2.0  # seconds for a Postgres that was told to stop; it goes on to by itself
 
 
@@ -110,12 +109,6 @@ def instead(kept: Callable[[str, Callable[[], str]], str], port: str | None) -> 
     }
     unset = {name: make() for name, make in makes.items() if not os.environ.get(name)}
     return unset | ({"PORT": port} if port else {})
-
-
-def say(text: str) -> None:
-    """Tell the person who started it."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +182,7 @@ class Up:
                     sample.remember(self.folder, known)
                     await sample.make(api, known)
             if is_new:
-                await sample.fire(api, got, say)
+                await sample.fire(api, got)
             say(MORE.format(address=api.address, key=api.key))
             while True:
                 say(f"The receiver got {await got.get()}")
