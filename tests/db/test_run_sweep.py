@@ -255,7 +255,7 @@ async def test_what_takes_too_long_alone_is_left_and_the_rest_goes_on(conn, monk
     await conn.execute("set statement_timeout = '100ms'")
 
     counts = Swept()
-    workers = Windows().removals[-1]
+    (workers,) = [one for one in Windows().removals if one.name == "workers"]
     await sweep(conn, [Removal("rows", SLOW, timedelta()), workers], counts)
 
     assert counts.total["workers"] == 1
