@@ -15,7 +15,7 @@ from typing import NoReturn
 from typing_extensions import override
 
 from procession.app import remote_lines
-from procession.app.arguments import instant, status
+from procession.app.arguments import instant, status, whole
 from procession.app.interrupt import INTERRUPTED, ended_at_once
 from procession.app.say import say
 
@@ -142,9 +142,7 @@ def _file(text: str) -> Path:
 
 
 def _port(text: str) -> str:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:6]) <= LAST_PORT):
-        raise argparse.ArgumentTypeError(f"takes an integer from 1 to {LAST_PORT}, not {text}")
-    return text
+    return str(whole(text, 1, LAST_PORT))
 
 
 def _name(text: str) -> str:
