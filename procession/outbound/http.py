@@ -31,7 +31,7 @@ from procession.outbound.guard import Guard, Network, Target, target
 from procession.outbound.headers import encoded, with_ours
 from procession.outbound.resolve import Resolve, Resolver
 from procession.outbound.retry import REPLAYED, SAFE, Retries, Sleep, Tries
-from procession.outbound.spans import Span, SpanKind, span
+from procession.outbound.spans import Attributes, Span, SpanKind, span
 from procession.outbound.stream import PROGRESS, Progress
 
 logging.getLogger("httpcore2").setLevel(logging.WARNING)  # it logs headers, and so credentials
@@ -185,8 +185,12 @@ class Client:
 
 def _span(method: str, aim: Target) -> AbstractContextManager[Span]:
     """The call as traces have it: to whom, and no more of the address."""
-    about = {"url.scheme": aim.scheme.decode(), "server.address": aim.host}
-    about |= {"server.port": str(aim.port), "http.request.method": method}
+    about: Attributes = {
+        "http.request.method": method,
+        "url.scheme": aim.scheme.decode(),
+        "server.address": aim.host,
+        "server.port": aim.port,
+    }
     return span(method, SpanKind.CLIENT, attributes=about)
 
 

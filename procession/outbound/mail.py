@@ -19,7 +19,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from procession.outbound.http import Client
 from procession.outbound.mailbox import Mailbox
 from procession.outbound.retry import Jitter, Sleep, Tries
-from procession.outbound.spans import SpanKind, span
+from procession.outbound.spans import Attributes, SpanKind, span
 from procession.outbound.stream import Progress
 
 
@@ -70,6 +70,11 @@ class Provider(Protocol):
         """The longest time of a try that does not send it; None when there is no knowing."""
         ...
 
+    @property
+    def told(self) -> Attributes:
+        """What a trace has of the other side, where no call over HTTP tells it."""
+        ...
+
     async def send(self, sender: Mailbox, mail: Mail, client: Client, sending: Sending) -> None:
         """Send it once; raises MailFault."""
         ...
@@ -88,13 +93,15 @@ class Mailer:
     async def send(self, mail: Mail, client: Client) -> None:
         """Send it, and again what cannot have left; raises MailFault."""
         one = _Delivery(self, mail, client)
-        with span("send email", SpanKind.CLIENT):
+        with span("send email", SpanKind.CLIENT, attributes=self.provider.told) as traced:
             try:
                 async with asyncio.timeout(self.limit.total_seconds() if self.limit else None):
                     await one.tried()
             except TimeoutError:
                 kind = InDoubt if one.sending.went else NotSent
                 raise kind(one.sending.phase, "Timeout") from None
+            finally:
+                traced.set_attribute("procession.resend_count", one.tries - 1)
 
 
 class _Delivery:
@@ -104,6 +111,7 @@ class _Delivery:
         self._mailer, self._mail, self._client = mailer, mail, client
         self._jitter = Jitter(mailer.tries)
         self.sending = Sending()
+        self.tries = 0
 
     async def tried(self) -> None:
         retrying = AsyncRetrying(
@@ -117,6 +125,7 @@ class _Delivery:
 
     async def _once(self) -> None:
         self.sending = Sending()
+        self.tries += 1
         try:
             mailer = self._mailer
             await mailer.provider.send(mailer.sender, self._mail, self._client, self.sending)

@@ -20,6 +20,7 @@ from procession.outbound.mailbox import Mailbox
 from procession.outbound.message import content_of, message_of
 from procession.outbound.resolve import Resolve, Resolver
 from procession.outbound.smtp_session import Relay, Security, Session, before_the_content
+from procession.outbound.spans import Attributes
 from procession.outbound.stream import EACH
 
 STEPS = 3  # that bound what comes before the content, however many commands it takes
@@ -43,6 +44,14 @@ class Smtp:
     @property
     def bound(self) -> timedelta:
         return STEPS * self._relay.step
+
+    @property
+    def told(self) -> Attributes:
+        return {
+            "network.protocol.name": "smtp",
+            "server.address": self._relay.host,
+            "server.port": self._relay.port,
+        }
 
     async def send(self, sender: Mailbox, mail: Mail, client: Client, sending: Sending) -> None:
         """Hand the message over; raises MailFault."""

@@ -12,7 +12,18 @@ from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode, Tracer, format_trace_id
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-__all__ = ["NONE", "Span", "SpanKind", "StatusCode", "after", "collect", "here", "span", "trace_id"]
+__all__ = [
+    "NONE",
+    "Attributes",
+    "Span",
+    "SpanKind",
+    "StatusCode",
+    "after",
+    "collect",
+    "here",
+    "span",
+    "trace_id",
+]
 
 Attributes = Mapping[str, str | int]
 

@@ -131,7 +131,7 @@ async def test_spans_say_what_was_done_and_how_it_ended(admin, conn, receiver, w
         "http.request.method": "POST",
         "url.scheme": "http",
         "server.address": "127.0.0.1",
-        "server.port": str(receiver.port),
+        "server.port": receiver.port,
         "http.response.status_code": 410,
         "http.request.resend_count": 0,
     }
