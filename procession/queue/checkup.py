@@ -3,9 +3,11 @@
 Each is one look, so that one which fails does not keep the others from telling.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import time
+from typing import LiteralString, TypeVar
 from uuid import uuid4
 
 from psycopg import AsyncConnection
@@ -15,7 +17,22 @@ from psycopg.sql import SQL, Identifier
 from procession.queue.mend import NAME
 from procession.queue.pool import Connection, Database
 
+Seen = TypeVar("Seen")
+
 PATIENCE = 2.0  # seconds for a notification: one that comes takes some milliseconds
+
+
+async def _look(
+    conn: Connection,
+    kind: type[Seen],
+    statement: LiteralString,
+    values: Mapping[str, object] | None = None,
+) -> Seen:
+    async with conn.cursor(row_factory=class_row(kind)) as cursor:
+        seen = await (await cursor.execute(statement, values)).fetchone()
+    assert seen is not None  # a select without a table
+    return seen
+
 
 SERVER = """
     select current_setting('server_version') as version,
@@ -42,10 +59,7 @@ class Server:
 
 
 async def server(conn: Connection) -> Server:
-    async with conn.cursor(row_factory=class_row(Server)) as cursor:
-        found = await (await cursor.execute(SERVER)).fetchone()
-    assert found is not None  # a select without a table
-    return found
+    return await _look(conn, Server, SERVER)
 
 
 SESSION = """
@@ -64,10 +78,7 @@ class Session:
 
 
 async def session(conn: Connection) -> Session:
-    async with conn.cursor(row_factory=class_row(Session)) as cursor:
-        found = await (await cursor.execute(SESSION)).fetchone()
-    assert found is not None  # a select without a table
-    return found
+    return await _look(conn, Session, SESSION)
 
 
 async def hears(database: Database) -> bool:
@@ -142,10 +153,7 @@ class Work:
 
 
 async def work(conn: Connection) -> Work:
-    async with conn.cursor(row_factory=class_row(Work)) as cursor:
-        found = await (await cursor.execute(WORK)).fetchone()
-    assert found is not None  # a select without a table
-    return found
+    return await _look(conn, Work, WORK)
 
 
 # As `mend` would find them: a run that is due has one job that waits, a job a run that calls for
@@ -184,10 +192,7 @@ class Jobs:
 
 
 async def jobs(conn: Connection) -> Jobs:
-    async with conn.cursor(row_factory=class_row(Jobs)) as cursor:
-        found = await (await cursor.execute(JOBS, {"name": NAME})).fetchone()
-    assert found is not None  # a select without a table
-    return found
+    return await _look(conn, Jobs, JOBS, {"name": NAME})
 
 
 OVERDUE = """

@@ -6,11 +6,12 @@ import string
 from dataclasses import dataclass
 from datetime import datetime
 
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 
 from procession.engine.access import BUILT_IN
 from procession.engine.errors import Fault, NotFoundError, ValidationFailedError
 from procession.queue.audit import By, Note, note
+from procession.queue.named import part_of
 from procession.queue.pool import Connection
 from procession.queue.runs import Span
 
@@ -110,12 +111,8 @@ PAGE = """
 
 async def page(conn: Connection, tenant: str, span: Span) -> tuple[list[Key], int]:
     """Part of the keys, the newest first, and how many there are."""
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(PAGE, {"tenant": tenant, **span.values})
-        rows = await cursor.fetchall()
-    total: int = rows[0]["count"]
-    found = [{name: row[name] for name in Key.__slots__} for row in rows if row["id"]]
-    return [Key(**row) for row in found], total
+    rows, total = await part_of(conn, PAGE, {"tenant": tenant, **span.values})
+    return [Key(**{name: row[name] for name in Key.__slots__}) for row in rows], total
 
 
 REVOKE = """

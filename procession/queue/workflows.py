@@ -16,6 +16,7 @@ from psycopg.types.json import Json
 from procession.engine.content_type import ContentType
 from procession.engine.workflow import Definition
 from procession.queue.content_types import decoded
+from procession.queue.named import row_of
 from procession.queue.pool import Connection
 from procession.queue.runs import Span
 
@@ -101,9 +102,7 @@ ONE = """
 
 async def one(conn: Connection, tenant: str, workflow_id: UUID) -> Workflow | None:
     """The workflow as it is now, unless it is deleted."""
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(ONE, {"tenant": tenant, "id": workflow_id})
-        row = await cursor.fetchone()
+    row = await row_of(conn, ONE, {"tenant": tenant, "id": workflow_id})
     return None if row is None else read(row)
 
 
@@ -135,10 +134,8 @@ async def at_version(
     conn: Connection, tenant: str, workflow_id: UUID, version: int
 ) -> Workflow | None:
     """One of its versions while it is kept, whether or not the workflow is deleted."""
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        wanted = {"tenant": tenant, "id": workflow_id, "version": version}
-        await cursor.execute(AT_VERSION, wanted)
-        row = await cursor.fetchone()
+    wanted = {"tenant": tenant, "id": workflow_id, "version": version}
+    row = await row_of(conn, AT_VERSION, wanted)
     return None if row is None else read(row)
 
 
