@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address
 from typing import Annotated, Any, NoReturn, get_args
 from urllib.parse import urlsplit
 
@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode
 
+from procession.outbound.guard import Network, networks
 from procession.queue.pool import is_address
 
 PREFIXES = (
@@ -77,10 +78,6 @@ def _host(value: str) -> str:
     return str(ip_address(value))
 
 
-def _networks(value: str) -> tuple[IPv4Network | IPv6Network, ...]:
-    return tuple(ip_network(one) for one in _parts(value))
-
-
 def _tokens(value: str) -> tuple[str, ...]:
     """One token, or a second one beside it while callers change over."""
     tokens = _parts(value)
@@ -131,9 +128,9 @@ IssuerUrl = Annotated[
 ]
 Claim = Annotated[str, BeforeValidator(_claim), Takes("text on one line")]
 Networks = Annotated[
-    tuple[IPv4Network | IPv6Network, ...],
+    tuple[Network, ...],
     NoDecode,
-    BeforeValidator(_networks),
+    BeforeValidator(networks),
     Takes("networks such as 127.0.0.0/8, separated by commas"),
 ]
 Tokens = Annotated[

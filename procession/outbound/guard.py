@@ -75,7 +75,7 @@ class Target:
 
 def networks(text: str) -> tuple[Network, ...]:
     """Read a list of networks, comma separated; raises ValueError."""
-    return tuple(ip_network(one.strip()) for one in text.split(",") if one.strip())
+    return tuple(ip_network(one.strip()) for one in text.split(","))
 
 
 def target(url: str) -> Target:

@@ -40,7 +40,6 @@ SERVER = """
            current_setting('max_connections')::int as most_connections,
            (select count(*)::int from pg_stat_activity where backend_type = 'client backend')
              as connections,
-           current_setting('server_encoding') as encoding,
            pg_is_in_recovery() or current_setting('default_transaction_read_only')::bool
              as read_only
 """
@@ -54,7 +53,6 @@ class Server:
     number: int
     most_connections: int
     connections: int
-    encoding: str
     read_only: bool
 
 

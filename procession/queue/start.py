@@ -23,8 +23,6 @@ from procession.queue.ids import uuid7
 from procession.queue.pool import Connection
 from procession.queue.types import Event
 
-MANUAL = "Manual"  # the trigger of a run that a person started
-
 _triggers: ContextVar[list[str] | None] = ContextVar("triggers", default=None)
 
 
@@ -111,7 +109,7 @@ class Row(Struct, frozen=True, kw_only=True):
         """What the engine says of a run that begins."""
         run = begin(new.definition, new.at)
         first = due(run, new.definition, new.at)
-        origin, actor = new.origin, msgspec.to_builtins(new.origin.actor)
+        origin = new.origin
         return cls(
             id=new.id,
             workflow_id=new.workflow_id,
@@ -121,7 +119,7 @@ class Row(Struct, frozen=True, kw_only=True):
             entry_id=new.entry_id,
             trigger=new.trigger,
             event=new.event,
-            details=Event(actor=actor, at=new.at, transition=new.transition),
+            details=Event(actor=origin.actor, at=new.at, transition=new.transition),
             started_by=new.started_by,
             executor=new.definition.executor,
             depth=origin.depth,

@@ -6,8 +6,9 @@ from uuid import UUID
 from fix_api import add_workflow
 
 from procession.engine.access import Actor, ActorKind
+from procession.engine.entry import MANUAL
 from procession.engine.workflow import ActionDefinition, Definition
-from procession.queue.start import MANUAL, NewRun, Origin, start
+from procession.queue.start import NewRun, Origin, start
 
 NOW = datetime(2026, 11, 30, 8, tzinfo=UTC)
 ACTOR = Actor(kind=ActorKind.USER, id="u-1", name="Zoe", email="zoe@example.org")
