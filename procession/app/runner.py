@@ -59,9 +59,42 @@ class Options:
     ring: Ring = NO_KEYS
     wait: bool = True  # for more, once there is nothing due
 
+    @property
+    def measures(self) -> bool:
+        """Whether it measures what waits, now and then."""
+        return self.enabled and self.backlog_every is not None
+
 
 class UnaskedError(Exception):
     """The worker ended without being asked to."""
+
+
+def _row(options: Options, registry: Registry) -> Worker:
+    """What others read of this worker."""
+    return Worker(
+        id=uuid7(),
+        release=version("procession"),
+        types=registry.types,
+        claims=options.enabled,
+        described=registry.catalogue().types,
+    )
+
+
+def _maintenance(
+    pool: Pool, options: Options, types: tuple[str, ...]
+) -> tuple[dict[str, object], list[Chore]]:
+    """What tasks of maintenance find in their context, and when each is performed."""
+    measurer = Measurer(pool=pool, types=types, every=options.backlog_every)
+    context: dict[str, object] = {
+        RETENTION: Sweeper(pool=pool, windows=options.windows, limit=options.chore_limit),
+        BULK: Bulker(pool=pool, limit=options.chore_limit),
+        BACKLOG: measurer,
+    }
+    return context, [
+        Chore(RETENTION, CRON, retention),
+        Chore(BULK, EACH_MINUTE, bulk),
+        Chore(BACKLOG, measurer.ticks if options.measures else None, backlog),
+    ]
 
 
 class Runner:
@@ -79,19 +112,19 @@ class Runner:
         assert 1 <= options.concurrency <= MOST, "settings see to it"
         self._options, self._tell = options, tell
         self._passed_at = monotonic()
-        held = Held()
-        row = Worker(
-            id=uuid7(),
-            release=version("procession"),
-            types=registry.types,
-            claims=options.enabled,
-            described=registry.catalogue().types,
-        )
+        self._held = held = Held()
+        row = _row(options, registry)
         repeatable = tuple(one for one in registry.types if registry.repeatable(one))
         slots = options.concurrency if options.enabled else 0
-        self._intake = Intake(Wanted(row.id, registry.types, repeatable), slots, held, self._heard)
-        work = Work(pool=pool, intake=self._intake, held=held, tell=self._heard, wait=options.wait)
-        self._recorder = Recorder(pool, held, self._heard, self._intake)
+        intake = Intake(Wanted(row.id, registry.types, repeatable), slots, held, self._heard)
+        self._recorder = Recorder(pool, held, self._heard, intake)
+        self._keeper = Keeper(
+            database=options.database,
+            worker=row,
+            held=held,
+            tell=self._heard,
+            shows_backlog=options.measures,
+        )
         performer = Performer(
             registry=registry,
             client=client,
@@ -99,35 +132,17 @@ class Runner:
             pool=pool,
             bodies=Bodies(pool),
             held=held,
-            intake=self._intake,
+            intake=intake,
             recorder=self._recorder,
             max_depth=options.max_depth,
             console_url=options.console_url,
             ring=options.ring,
             tell=self._heard,
         )
-        self._held = held
-        measures = options.enabled and options.backlog_every is not None
-        self._keeper = Keeper(
-            database=options.database,
-            worker=row,
-            held=held,
-            tell=self._heard,
-            shows_backlog=measures,
-        )
-        sweeper = Sweeper(pool=pool, windows=options.windows, limit=options.chore_limit)
-        bulker = Bulker(pool=pool, limit=options.chore_limit)
-        measurer = Measurer(pool=pool, types=registry.types, every=options.backlog_every)
+        work = Work(pool=pool, intake=intake, held=held, tell=self._heard, wait=options.wait)
+        context, chores = _maintenance(pool, options, registry.types)
         self.working = Working(
-            work,
-            attempt,
-            {PERFORMER: performer, RETENTION: sweeper, BACKLOG: measurer, BULK: bulker},
-            options.grace,
-            [
-                Chore(RETENTION, CRON, retention),
-                Chore(BULK, EACH_MINUTE, bulk),
-                Chore(BACKLOG, measurer.ticks if measures else None, backlog),
-            ],
+            work, attempt, {PERFORMER: performer, **context}, options.grace, chores
         )
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -180,11 +195,8 @@ class Runner:
             )
 
     def _heard(self, happened: Happened) -> None:
-        match happened:
-            case Passed():
-                self._passed_at = monotonic()
-            case _:
-                pass
+        if isinstance(happened, Passed):
+            self._passed_at = monotonic()
         notice(happened)
         self._tell(happened)
 
