@@ -16,7 +16,8 @@ from procession.engine.run import due, start, status
 from procession.engine.workflow import ActionDefinition, Definition
 from procession.outbound.http import Client, Rules
 from procession.queue.claim import Wanted
-from procession.queue.leases import connection
+from procession.queue.leases import Held, connection
+from procession.queue.record import Recorder
 
 WANTED = Wanted(uuid.UUID(int=1), types=("Plain", "Safe"), repeatable=("Safe",))
 ACTOR = {"kind": "ApiKey", "id": "abcdefghijkl", "name": "tests"}
@@ -144,6 +145,12 @@ DIFFERENT = """
 """
 
 
+async def row(conn, statement, *values):
+    """The one row that it gives, or the first."""
+    cursor = await conn.execute(statement, values or None)
+    return await cursor.fetchone()
+
+
 async def jobs_that_differ(conn):
     """The runs whose jobs are not what their rows call for: always none."""
     cursor = await conn.execute(DIFFERENT)
@@ -220,13 +227,8 @@ class Worked:
         options = Options(database=self._database, **{"grace": timedelta(seconds=5)} | options)
         registry = Registry({"Safe": self.safe, "Plain": self.plain, **self.more})
         runner = Runner(pool or self._pool, options, registry, self._client, tell=self.heard)
-        stop = asyncio.Event()
-        task = asyncio.create_task(runner.run(stop))
-        try:
-            yield Ours(runner, stop, task)
-        finally:
-            stop.set()
-            await task
+        async with running(runner) as ours:
+            yield ours
 
 
 @dataclass
@@ -234,6 +236,41 @@ class Ours:
     runner: Runner
     stop: asyncio.Event
     task: asyncio.Task
+
+
+@contextlib.asynccontextmanager
+async def running(runner):
+    """A worker for as long as the block lasts; then it is asked to stop, and waited for."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(runner.run(stop))
+    try:
+        yield Ours(runner, stop, task)
+    finally:
+        stop.set()
+        await task
+
+
+@contextlib.asynccontextmanager
+async def writing(recorder):
+    """Outcomes are written for as long as the block lasts."""
+    task = asyncio.create_task(recorder.run())
+    try:
+        yield recorder
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@pytest.fixture
+def held():
+    return Held()
+
+
+@pytest.fixture
+async def recorder(pool, held, heard):
+    async with writing(Recorder(pool, held, heard)) as one:
+        yield one
 
 
 @pytest.fixture

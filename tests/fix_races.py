@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from fix_queue import jobs_that_differ
+from fix_queue import jobs_that_differ, writing
 from psycopg import AsyncConnection
 
 from procession.engine.access import Actor, ActorKind
@@ -132,14 +132,8 @@ async def told(conn, processes):
             await asyncio.sleep(0.01)
 
 
-@contextlib.asynccontextmanager
-async def recording(pool):
-    made = Recorder(pool, Held())
-    task = asyncio.create_task(made.run())
-    yield made
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+def recording(pool):
+    return writing(Recorder(pool, Held()))
 
 
 @pytest.fixture

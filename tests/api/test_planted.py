@@ -1,7 +1,6 @@
 """Secrets are planted wherever one may be, in every form, and then looked for in all that is kept,
 said and answered."""
 
-import asyncio
 import base64
 import contextlib
 import json
@@ -13,7 +12,7 @@ from urllib.parse import quote
 import pytest
 from fix_api import RING, declare
 from fix_planted import FORMS, found_in, lines_of, rows_of
-from fix_queue import Heard
+from fix_queue import Heard, running
 
 from procession.actions import Action, Failed, Parameter, Skipped, Succeeded, Unknown
 from procession.actions.load import built_in
@@ -85,15 +84,11 @@ def app(pool, registry):
 def working(database, pool, registry, make_client):
     @contextlib.asynccontextmanager
     async def run():
-        heard, stop = Heard(), asyncio.Event()
+        heard = Heard()
         options = Options(database=database, ring=RING, concurrency=5, grace=timedelta(seconds=5))
         runner = Runner(pool, options, registry, make_client(), tell=heard)
-        task = asyncio.create_task(runner.run(stop))
-        try:
+        async with running(runner):
             yield heard
-        finally:
-            stop.set()
-            await task
 
     return run
 

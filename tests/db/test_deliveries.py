@@ -6,7 +6,7 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from fix_queue import WANTED, Heard, jobs_that_differ
+from fix_queue import WANTED, Heard, jobs_that_differ, row, running, writing
 from fix_receiver import answer, hang, reset
 from fix_runs import until_blocked
 from psycopg import OperationalError
@@ -21,7 +21,6 @@ from procession.engine.workflow import ActionDefinition
 from procession.outbound.retry import Tries
 from procession.queue.claim import claim
 from procession.queue.deliveries import DELIVER
-from procession.queue.leases import Held
 from procession.queue.record import Ended, Recorder
 from procession.queue.types import Claimed, Recorded, Released, Rescued
 
@@ -44,26 +43,6 @@ async def rows(conn, columns="*"):
         return await cursor.fetchall()
 
 
-async def one(conn, statement):
-    cursor = await conn.execute(statement)
-    return await cursor.fetchone()
-
-
-@pytest.fixture
-def held():
-    return Held()
-
-
-@pytest.fixture
-async def recorder(pool, held, heard):
-    made = Recorder(pool, held, heard)
-    task = asyncio.create_task(made.run())
-    yield made
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-
-
 @pytest.fixture
 def posting(database, pool, make_client):
     """A worker of the built-in actions."""
@@ -75,13 +54,8 @@ def posting(database, pool, make_client):
         client = make_client(tries=QUICK)
         registry = load(built_in(), [])
         runner = Runner(pool, Options(database=database, **given), registry, client, tell=heard)
-        stop = asyncio.Event()
-        task = asyncio.create_task(runner.run(stop))
-        try:
+        async with running(runner):
             yield heard
-        finally:
-            stop.set()
-            await task
 
     return working
 
@@ -118,12 +92,12 @@ async def test_each_attempt_of_a_webhook_leaves_a_row(conn, make, posting, recei
     async with posting() as heard:
         await heard.wait(Recorded)
 
-    (row,) = await rows(conn)
-    assert isinstance(row.pop("id"), uuid.UUID)
-    headers = row.pop("request_headers")
-    assert (await one(conn, "select now()"))[0] - row.pop("created_at") < timedelta(minutes=1)
-    assert row.pop("duration_ms") >= 0
-    assert row == {
+    (delivery,) = await rows(conn)
+    assert isinstance(delivery.pop("id"), uuid.UUID)
+    headers = delivery.pop("request_headers")
+    assert (await row(conn, "select now()"))[0] - delivery.pop("created_at") < timedelta(minutes=1)
+    assert delivery.pop("duration_ms") >= 0
+    assert delivery == {
         "tenant": "default",
         "delivery_id": uuid.UUID(delivery_id(f"{run_id.hex}-0")),
         "workflow_id": made.id,
@@ -170,8 +144,8 @@ async def test_a_call_without_an_answer_is_in_the_log(conn, make, posting, recei
     async with posting() as heard:
         await heard.wait(Recorded)
 
-    (row,) = await rows(conn, "response_status, response_body, requests_sent, error")
-    assert row == {
+    (delivery,) = await rows(conn, "response_status, response_body, requests_sent, error")
+    assert delivery == {
         "response_status": None,
         "response_body": None,
         "requests_sent": 3,
@@ -186,8 +160,8 @@ async def test_a_refused_address_is_in_the_log_by_its_host(conn, make, posting):
     async with posting() as heard:
         await heard.wait(Recorded)
 
-    (row,) = await rows(conn, "url, response_status, requests_sent, error")
-    assert row == {
+    (delivery,) = await rows(conn, "url, response_status, requests_sent, error")
+    assert delivery == {
         "url": "http://169.254.169.254",
         "response_status": None,
         "requests_sent": 0,
@@ -236,7 +210,7 @@ async def test_what_was_released_is_in_the_log_and_sent_again_to_the_byte(
         (1, None, 1, "The attempt was cut off before an answer came."),
         (2, 200, 1, None),
     ]
-    assert await one(conn, "select actions->0->'body' is null from run") == (True,)
+    assert await row(conn, "select actions->0->'body' is null from run") == (True,)
 
 
 async def test_a_row_is_written_by_the_statement_that_records(conn, make, recorder):
@@ -249,7 +223,7 @@ async def test_a_row_is_written_by_the_statement_that_records(conn, make, record
 
     written = """select count(*), count(distinct attempt.xmin::text)
                  from delivery join attempt using (run_id) where attempt.xmin = delivery.xmin"""
-    assert await one(conn, written) == (3, 1)
+    assert await row(conn, written) == (3, 1)
 
 
 async def test_a_row_that_cannot_be_written_changes_nothing(conn, make, recorder, caplog):
@@ -269,7 +243,7 @@ async def test_a_row_that_cannot_be_written_changes_nothing(conn, make, recorder
 
     assert all(steps)
     state = "select count(*), min(actions->0->>'body'), min(actions->0->>'error') from run"
-    assert await one(conn, state) == (2, "body", "503")
+    assert await row(conn, state) == (2, "body", "503")
     assert await rows(conn) == []
     assert await jobs_that_differ(conn) == []
 
@@ -286,7 +260,7 @@ async def test_a_log_that_somebody_holds_up_costs_no_outcome(conn, pool, make, r
                where datname = current_database() and wait_event_type = 'Lock'"""
         )
         assert await writing
-        assert await one(conn, "select status from run") == ("Succeeded",)
+        assert await row(conn, "select status from run") == ("Succeeded",)
 
     assert len(await logged(conn, 1)) == 1
 
@@ -295,14 +269,9 @@ async def test_a_row_whose_write_was_in_doubt_is_there_once(conn, pool, make, he
     await (await make("Safe")).queue()
     (taken,) = await claim(conn, WANTED, 1)
     cut = Cut(pool)
-    made = Recorder(cut, held)
-    task = asyncio.create_task(made.run())
-    try:
-        step = await made.record(taken, Ended(Succeeded(), 1, None, (SENT,)))
-        async with asyncio.timeout(10):
-            await cut.apart.wait()
-    finally:
-        task.cancel()
+    async with writing(Recorder(cut, held)) as recorder, asyncio.timeout(10):
+        step = await recorder.record(taken, Ended(Succeeded(), 1, None, (SENT,)))
+        await cut.apart.wait()
 
     assert step is not None
     assert len(await rows(conn)) == 1
@@ -337,8 +306,8 @@ async def test_what_came_after_its_lease_is_in_the_log(conn, make, recorder):
 
     assert await recorder.record(taken, Ended(Succeeded(), 1, None, (SENT,))) is None
 
-    (row,) = await logged(conn, 1)
-    assert (row["run_id"], row["attempt"]) == (taken.id, 1)
+    (delivery,) = await logged(conn, 1)
+    assert (delivery["run_id"], delivery["attempt"]) == (taken.id, 1)
 
 
 async def test_what_was_cut_off_with_its_lease_is_in_the_log(conn, make, posting, receiver):

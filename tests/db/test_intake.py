@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-from fix_queue import WANTED, jobs_that_differ
+from fix_queue import WANTED, jobs_that_differ, row
 
 from procession.engine.outcome import Failed, Succeeded
 from procession.queue.intake import Intake
@@ -57,11 +57,6 @@ async def side(conn, pool, heard):
             return one
 
         yield made
-
-
-async def row(conn, statement, *values):
-    cursor = await conn.execute(statement, values)
-    return await cursor.fetchone()
 
 
 async def test_outcomes_and_the_claims_in_their_place_are_one_transaction(conn, make, side):

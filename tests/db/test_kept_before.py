@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 from fix_api import RING
-from fix_queue import Heard, age
+from fix_queue import Heard, age, running
 from fix_receiver import hang
 
 from procession.actions.load import built_in, load
@@ -30,15 +30,11 @@ def working(database, pool, make_client):
 
     @contextlib.asynccontextmanager
     async def begun():
-        heard, stop = Heard(), asyncio.Event()
+        heard = Heard()
         options = Options(database=database, grace=timedelta(), ring=RING)
         runner = Runner(pool, options, load(built_in(), []), make_client(), tell=heard)
-        task = asyncio.create_task(runner.run(stop))
-        try:
+        async with running(runner):
             yield heard
-        finally:
-            stop.set()
-            await task
 
     return begun
 

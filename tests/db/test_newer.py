@@ -1,15 +1,13 @@
 """A run that a newer release has written is left to the workers that know what it wrote."""
 
 import asyncio
-import contextlib
 
 import pytest
-from fix_queue import WANTED, age
+from fix_queue import WANTED, age, row
 
 from procession.engine.outcome import Succeeded
 from procession.queue.claim import claim
-from procession.queue.leases import Held
-from procession.queue.record import Ended, Recorder
+from procession.queue.record import Ended
 from procession.queue.rescue import rescue, stop_switched_off
 from procession.queue.types import Discarded
 
@@ -18,21 +16,6 @@ NEWER = """
         actions = jsonb_set(actions, '{0,novelty}', '"kept"')
 """
 EVERYTHING = "select to_jsonb(run) from run"
-
-
-async def row(conn, statement):
-    cursor = await conn.execute(statement)
-    return await cursor.fetchone()
-
-
-@pytest.fixture
-async def recorder(pool, heard):
-    one = Recorder(pool, Held(), heard)
-    task = asyncio.create_task(one.run())
-    yield one
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
 
 
 async def test_it_is_not_claimed(conn, make):

@@ -3,18 +3,13 @@
 import asyncio
 
 import pytest
-from fix_queue import WANTED, age, jobs_that_differ
+from fix_queue import WANTED, age, jobs_that_differ, row
 
 from procession.queue import rescue as rescuing
 from procession.queue import unread as leaving
 from procession.queue.claim import claim
 from procession.queue.mend import Place, mend
 from procession.queue.rescue import rescue
-
-
-async def row(conn, statement, *values):
-    cursor = await conn.execute(statement, values)
-    return await cursor.fetchone()
 
 
 @pytest.fixture

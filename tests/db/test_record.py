@@ -4,37 +4,15 @@ import asyncio
 import contextlib
 
 import pytest
-from fix_queue import WANTED, jobs_that_differ
+from fix_queue import WANTED, jobs_that_differ, row, writing
 from psycopg import OperationalError
 
 from procession.engine.outcome import Failed, Succeeded, Unknown
 from procession.queue import record
 from procession.queue.claim import claim
-from procession.queue.leases import Held
 from procession.queue.pending import UNSTORABLE, Ended
 from procession.queue.record import ClosedError, Recorder
 from procession.queue.types import Discarded, Recorded, Released
-
-
-@pytest.fixture
-def held():
-    return Held()
-
-
-@pytest.fixture
-async def recorder(pool, held, heard):
-    one = Recorder(pool, held, heard)
-    task = asyncio.create_task(one.run())
-    yield one
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-
-
-async def row(conn, statement):
-    cursor = await conn.execute(statement)
-    return await cursor.fetchone()
-
 
 HISTORY = "select outcome, error from attempt order by position desc limit 1"
 
@@ -177,12 +155,10 @@ async def test_a_write_whose_answer_was_lost_is_not_taken_for_a_late_one(conn, p
     await (await make("Safe")).queue()
     (taken,) = await claim(conn, WANTED, 1)
     deaf = Deaf(pool)
-    recorder = Recorder(deaf, held)
-    task = asyncio.create_task(recorder.run())
 
-    assert await recorder.record(taken, Ended(Succeeded(), 1)) is not None
+    async with writing(Recorder(deaf, held)) as recorder:
+        assert await recorder.record(taken, Ended(Succeeded(), 1)) is not None
 
-    task.cancel()
     assert deaf.lost == 1
     assert await row(conn, "select count(*), min(outcome) from attempt") == (1, "Succeeded")
 

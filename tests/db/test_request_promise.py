@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from fix_api import RING
-from fix_queue import Heard, age
+from fix_queue import Heard, age, running
 from fix_receiver import hang
 from fix_requests import ONCE
 
@@ -25,17 +25,13 @@ def working(database, pool, sender):
 
     @contextlib.asynccontextmanager
     async def begun(grace=0):
-        heard, stop = Heard(), asyncio.Event()
+        heard = Heard()
         options = Options(database=database, grace=timedelta(seconds=grace), ring=RING)
         registry = load(built_in(requests=sender.stored), [])
         client = sender.make_client(tries=ONCE)
         runner = Runner(pool, options, registry, client, tell=heard)
-        task = asyncio.create_task(runner.run(stop))
-        try:
+        async with running(runner):
             yield heard
-        finally:
-            stop.set()
-            await task
 
     return begun
 

@@ -6,7 +6,7 @@ import uuid
 from time import monotonic
 
 import pytest
-from fix_queue import WANTED, age, jobs_that_differ
+from fix_queue import WANTED, age, jobs_that_differ, row
 from msgspec.structs import replace
 
 from procession.app.logs import Lines
@@ -18,11 +18,6 @@ from procession.queue.rescue import rescue, stop_switched_off
 from procession.queue.workers import Worker, beat, leave
 
 LOST = "run set lease_until = now() - interval '1 s'"
-
-
-async def row(conn, statement):
-    cursor = await conn.execute(statement)
-    return await cursor.fetchone()
 
 
 @pytest.fixture

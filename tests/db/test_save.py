@@ -1,7 +1,7 @@
 """Writing a step: the run, its history, and the job it calls for, all or nothing."""
 
 import pytest
-from fix_queue import WANTED, jobs_that_differ
+from fix_queue import WANTED, jobs_that_differ, row
 from msgspec.structs import replace
 
 from procession.engine.outcome import Failed, Succeeded, Unknown
@@ -28,11 +28,6 @@ async def write(conn, taken, outcome, **changes):
     return await save_step(conn, seen_of(taken, **changes), step, taken.definition, now)
 
 
-async def one(conn, statement):
-    cursor = await conn.execute(statement)
-    return await cursor.fetchone()
-
-
 async def test_a_finished_run_keeps_its_history_and_no_job(conn, make):
     await (await make("Safe")).queue()
     (taken,) = await claim(conn, WANTED, 1)
@@ -40,10 +35,10 @@ async def test_a_finished_run_keeps_its_history_and_no_job(conn, make):
     assert await write(conn, taken, Succeeded(response_status=204))
 
     run = "select status, version, completed_at is null, due_at, lease_token, lease_until from run"
-    assert await one(conn, run) == ("Succeeded", 3, False, None, None, None)
+    assert await row(conn, run) == ("Succeeded", 3, False, None, None, None)
     history = "select ordinal, undo, position, number, outcome, response_status, duration_ms"
-    assert await one(conn, f"{history} from attempt") == (0, False, 1, 1, "Succeeded", 204, 3)
-    assert await one(conn, "select count(*) from procrastinate_jobs") == (0,)
+    assert await row(conn, f"{history} from attempt") == (0, False, 1, 1, "Succeeded", 204, 3)
+    assert await row(conn, "select count(*) from procrastinate_jobs") == (0,)
     assert await jobs_that_differ(conn) == []
 
 
@@ -54,9 +49,9 @@ async def test_the_next_action_gets_the_job(conn, make):
     assert await write(conn, taken, Succeeded())
 
     due = "select due_at = created_at, due_ordinal, due_type from run"
-    assert await one(conn, due) == (True, 1, "Plain")
+    assert await row(conn, due) == (True, 1, "Plain")
     job = "select status::text, args->>'ordinal', args->>'attempt' from procrastinate_jobs"
-    assert await one(conn, job) == ("todo", "1", "1")
+    assert await row(conn, job) == ("todo", "1", "1")
     assert await jobs_that_differ(conn) == []
 
 
@@ -67,7 +62,7 @@ async def test_a_retried_action_has_its_job_at_the_end_of_the_wait(conn, make):
     assert await write(conn, taken, Failed("503", retryable=True))
 
     due = "select due_at - updated_at between interval '9 s' and interval '11 s' from run"
-    assert await one(conn, due) == (True,)
+    assert await row(conn, due) == (True,)
     assert await jobs_that_differ(conn) == []
 
 
@@ -86,7 +81,7 @@ async def test_nothing_is_written_past_a_guard(conn, make, change):
 
     assert not await write(conn, taken, Succeeded())
 
-    assert await one(
+    assert await row(
         conn, "select status, count(attempt) from run left join attempt on true group by status"
     ) == ("Running", 0)
     assert await jobs_that_differ(conn) == []
@@ -106,7 +101,7 @@ async def test_a_command_leaves_what_is_in_flight_with_its_lease(conn, make):
         taken.now,
     )
 
-    assert await one(conn, "select lease_token, cancelled_at is null from run") == (
+    assert await row(conn, "select lease_token, cancelled_at is null from run") == (
         taken.token,
         False,
     )
@@ -125,7 +120,7 @@ async def test_the_newest_twenty_entries_are_kept(conn, make):
     assert await write(conn, taken, Succeeded())
 
     kept = "select count(*), min(position), max(position) from attempt"
-    assert await one(conn, kept) == (20, 2, 21)
+    assert await row(conn, kept) == (20, 2, 21)
 
 
 async def test_outputs_are_kept(conn, make):
@@ -134,7 +129,7 @@ async def test_outputs_are_kept(conn, make):
 
     assert await write(conn, taken, Succeeded({"id": 7, "other": 8}))
 
-    assert await one(conn, "select outputs from run") == ({"0": {"id": "7"}},)
+    assert await row(conn, "select outputs from run") == ({"0": {"id": "7"}},)
 
 
 async def test_an_undo_goes_the_same_way(conn, make):
@@ -151,10 +146,10 @@ async def test_an_undo_goes_the_same_way(conn, make):
     assert await jobs_that_differ(conn) == []
     assert await write(conn, taken, Unknown("cut off"))
 
-    assert await one(conn, "select status, compensation from run") == (
+    assert await row(conn, "select status, compensation from run") == (
         "PartiallyFailed",
         "Incomplete",
     )
     undos = "select ordinal, undo, position, outcome from attempt where undo"
-    assert await one(conn, undos) == (0, True, 1, "Unknown")
+    assert await row(conn, undos) == (0, True, 1, "Unknown")
     assert await jobs_that_differ(conn) == []

@@ -4,7 +4,7 @@ import asyncio
 import uuid
 
 import pytest
-from fix_queue import WANTED, age, jobs_that_differ
+from fix_queue import WANTED, age, jobs_that_differ, row
 from fix_runs import add_worker
 
 from procession.engine.waiting import UNSERVED_AFTER
@@ -19,11 +19,6 @@ from procession.queue.workers import Worker, beat
 
 MINUTE = 60
 LONG_AGO = "update worker set started_at = started_at - interval '1 day'"
-
-
-async def row(conn, statement):
-    cursor = await conn.execute(statement)
-    return await cursor.fetchone()
 
 
 async def watched(conn, *types, **more):

@@ -3,16 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from fix_queue import jobs_that_differ
+from fix_queue import jobs_that_differ, row
 
 from procession.actions.base import Failed, Succeeded, Unknown
 from procession.app.runner import UnaskedError
 from procession.queue.types import Beaten, Claimed, Passed, Recorded, Released, Rescued
-
-
-async def row(conn, statement):
-    cursor = await conn.execute(statement)
-    return await cursor.fetchone()
 
 
 async def test_a_run_is_worked_off_in_order(conn, make, worked):
