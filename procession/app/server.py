@@ -68,18 +68,7 @@ async def listening(
     What it is for is told beside where it is.
     """
     with _bound(address) as bound:
-        config = Config(
-            forwarded(app),
-            proxy_headers=False,  # it is what reads them
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=grace,
-        )
-        server = QuietServer(config)
+        server = QuietServer(_config(app, grace))
         serving = asyncio.create_task(server.serve(sockets=[bound]))
         try:
             up = asyncio.create_task(server.up.wait())
@@ -91,6 +80,20 @@ async def listening(
         finally:
             server.should_exit = True
             await serving
+
+
+def _config(app: ASGIApp, grace: int) -> Config:
+    return Config(
+        forwarded(app),
+        proxy_headers=False,  # it is what reads them
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=grace,
+    )
 
 
 @contextmanager
