@@ -248,6 +248,19 @@ async def test_a_batch_that_takes_too_long_is_made_smaller(conn, monkeypatch):
     await conn.execute("reset statement_timeout")
 
 
+async def test_one_alone_has_more_time_and_what_comes_after_it_has_not(conn, monkeypatch):
+    monkeypatch.setattr(module, "BATCH", 4)
+    monkeypatch.setattr(module, "BATCHES", 4)
+    await conn.execute("set statement_timeout = '100ms'")
+
+    counts = Swept()
+    await sweep(conn, [Removal("rows", SLOW, timedelta())], counts)
+
+    assert counts.total["rows"] == 2
+    assert await (await conn.execute("show statement_timeout")).fetchone() == ("1s",)
+    await conn.execute("reset statement_timeout; reset lock_timeout")
+
+
 async def test_what_takes_too_long_alone_is_left_and_the_rest_goes_on(conn, monkeypatch, caplog):
     monkeypatch.setattr(module, "BATCH", 1)
     monkeypatch.setattr(module, "BATCHES", 2)
