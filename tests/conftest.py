@@ -1,6 +1,7 @@
 pytest_plugins = [
     "fix_actions",
     "fix_api",
+    "fix_clock",
     "fix_hypothesis",
     "fix_ledger",
     "fix_postgres",

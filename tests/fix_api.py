@@ -48,12 +48,19 @@ def app(pool):
     return create_app(services)
 
 
+def client_of(app, headers=None, **transport):
+    """A caller of the application as it is, without a network between."""
+    return httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app=app, **transport),
+        base_url="http://procession",
+        headers=headers,
+    )
+
+
 @pytest.fixture
 async def client(app):
     """A caller without a credential."""
-    async with httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(app=app), base_url="http://procession"
-    ) as made:
+    async with client_of(app) as made:
         yield made
 
 
@@ -64,11 +71,7 @@ async def call(app, conn):
 
     async def caller(role="Admin", tenant="default", **headers):
         token = await add_key(conn, tenant, role)
-        client = httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(app=app),
-            base_url="http://procession",
-            headers={"Authorization": f"Bearer {token}", **headers},
-        )
+        client = client_of(app, {"Authorization": f"Bearer {token}", **headers})
         made.append(client)
         return client
 
@@ -85,11 +88,7 @@ async def admin(call):
 @pytest.fixture
 async def control(app):
     """A holder of the control token, who names tenants itself."""
-    async with httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(app=app),
-        base_url="http://procession",
-        headers={"Authorization": f"Bearer {CONTROL}"},
-    ) as made:
+    async with client_of(app, {"Authorization": f"Bearer {CONTROL}"}) as made:
         yield made
 
 

@@ -6,8 +6,7 @@ import contextlib
 from collections import Counter
 from uuid import UUID
 
-import httpx2
-from fix_api import add_key
+from fix_api import add_key, client_of
 
 from procession.actions.load import built_in, load
 from procession.api.app import create_app
@@ -67,11 +66,8 @@ async def persons(chaos, database):
     async with make_pool(database) as pool:
         catalogue = load(built_in(), []).catalogue()
         app = create_app(Services(pool=pool, control_tokens=(), catalogue=catalogue))
-        async with httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(app=app),
-            base_url="http://procession",
-            headers={"Authorization": f"Bearer {await add_key(chaos.conn)}"},
-        ) as client:
+        headers = {"Authorization": f"Bearer {await add_key(chaos.conn)}"}
+        async with client_of(app, headers) as client:
             made = Persons(client, chaos)
             acting = asyncio.create_task(made.go())
             try:

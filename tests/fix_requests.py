@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from fix_actions import an_attempt
 from fix_api import RING
+from fix_clock import Clock
 from fix_ledger import CLIENT_ID, CLIENT_SECRET
 
 from procession.actions.load import built_in, load
@@ -20,13 +21,6 @@ from procession.queue.connectors import Saving
 
 ONCE = Tries(retries=0, each=timedelta(milliseconds=500))
 QUICK = Tries(floor=timedelta(), ceiling=timedelta(milliseconds=1))
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 class Sender:

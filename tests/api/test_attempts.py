@@ -2,25 +2,12 @@
 
 import asyncio
 
-import httpx2
 import pytest
-from fix_api import CONTROL, RING, add_key
+from fix_api import CONTROL, RING, add_key, client_of
 
 from procession.api.app import create_app
 from procession.api.attempts import Attempts
 from procession.api.services import Services
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture
@@ -31,8 +18,7 @@ async def knock(pool, clock):
 
     async def come(token=None, address="192.0.2.1", path="/api/me", **headers):
         headers |= {"Authorization": f"Bearer {token}".encode()} if token is not None else {}
-        transport = httpx2.ASGITransport(app=app, client=(address, 1))
-        async with httpx2.AsyncClient(transport=transport, base_url="http://procession") as client:
+        async with client_of(app, client=(address, 1)) as client:
             return await client.get(path, headers=headers)
 
     return come

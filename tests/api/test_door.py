@@ -4,9 +4,8 @@ import asyncio
 import re
 from dataclasses import replace
 
-import httpx2
 import pytest
-from fix_api import CONTROL, add_key, declare
+from fix_api import CONTROL, add_key, client_of, declare
 
 from procession.api.app import create_app
 from procession.api.services import Services
@@ -120,9 +119,7 @@ async def test_a_process_that_is_not_ready_says_why(pool):
         return ["database", "stopping"]
 
     app = create_app(Services(pool=pool, reasons=reasons))
-    async with httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(app=app), base_url="http://procession"
-    ) as client:
+    async with client_of(app) as client:
         ready = await client.get("/health/ready")
 
     assert ready.status_code == 503
@@ -302,10 +299,7 @@ async def test_a_defect_is_a_problem_that_tells_nothing_and_is_logged(app, caplo
     async def defect():
         raise ZeroDivisionError("secret")
 
-    async with httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(app=app, raise_app_exceptions=False),
-        base_url="http://procession",
-    ) as client:
+    async with client_of(app, raise_app_exceptions=False) as client:
         answer = await client.get("/health/defect")
 
     assert (answer.status_code, answer.json()["code"]) == (500, "internal-error")
@@ -321,8 +315,7 @@ async def test_a_database_that_is_away_is_a_503_to_come_back_after(database, con
     )
     async with away:
         app = create_app(Services(pool=away, control_tokens=(CONTROL,)))
-        transport = httpx2.ASGITransport(app=app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://procession") as client:
+        async with client_of(app) as client:
             answers = await asyncio.gather(
                 client.get("/api/me", headers={"Authorization": f"Bearer {token}"}),
                 client.get(
@@ -358,11 +351,7 @@ async def test_a_database_that_is_only_readable_serves_reads(database, conn, cal
         async with readable.connection() as only:
             await only.execute("set default_transaction_read_only = on")
         app = create_app(Services(pool=readable))
-        async with httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(app=app),
-            base_url="http://procession",
-            headers={"Authorization": f"Bearer {token}"},
-        ) as client:
+        async with client_of(app, {"Authorization": f"Bearer {token}"}) as client:
             read = await client.get("/api/content-types/Article")
             write = await client.put(FIRST, json={"data": {}})
 

@@ -2,9 +2,8 @@
 
 import json
 
-import httpx2
 import pytest
-from fix_api import RING, declare
+from fix_api import RING, client_of, declare
 
 from procession.actions.load import built_in, load
 from procession.api.app import create_app
@@ -141,11 +140,7 @@ async def test_links_lead_to_the_console(pool, admin):
     services = Services(
         pool=pool, ring=RING, catalogue=catalogue, console_url="https://c.example.org/"
     )
-    async with httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(app=create_app(services)),
-        base_url="http://procession",
-        headers=admin.headers,
-    ) as client:
+    async with client_of(create_app(services), admin.headers) as client:
         message, _ = await rendered(client, "{{links.entry}} {{links.run}}")
 
     assert message == (

@@ -1,8 +1,7 @@
 """People whom the identity provider knows: in which tenant they are, and what they may do there."""
 
-import httpx2
 import pytest
-from fix_api import RING, add_key, add_tenant
+from fix_api import RING, add_key, add_tenant, client_of
 from fix_issuer import rsa_signer
 from fix_receiver import hang, redirect
 
@@ -27,9 +26,7 @@ async def ask(make_app, issuer, provider):
     async def send(path="/api/me", *, token=None, app=app, method="GET", chosen=None, **claims):
         headers = {"Authorization": f"Bearer {token or provider.token(**claims)}"}
         headers |= {} if chosen is None else {"X-Tenant": chosen}
-        async with httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(app=app), base_url="http://procession"
-        ) as client:
+        async with client_of(app) as client:
             return await client.request(method, path, headers=headers)
 
     return send

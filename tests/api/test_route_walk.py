@@ -2,8 +2,8 @@
 
 import uuid
 
-import httpx2
 from fastapi.routing import APIRoute
+from fix_api import client_of
 
 from procession.api.app import ROUTERS, create_app
 from procession.api.services import Services
@@ -132,9 +132,7 @@ async def test_a_promised_route_is_open_to_its_capability_and_to_no_other(admin,
 async def test_no_route_is_open_without_a_credential(pool):
     for method, path in WALKED:
         app = create_app(Services(pool=pool))  # a new one, which has refused nobody yet
-        async with httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(app=app), base_url="http://procession"
-        ) as client:
+        async with client_of(app) as client:
             answer = await ask(client, method, path)
 
         assert said(answer) == (401, "unauthenticated"), path

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-import httpx2
 import pytest
+from fix_api import client_of
 from fix_runs import EPOCH, add_run, add_workflow
 
 from procession.api.app import create_app
@@ -147,11 +147,7 @@ async def test_the_answer_says_from_when_finished_runs_are_kept(pool, call):
     kept = Retention(succeeded=timedelta(days=30), failed=None)
     client = await call("Viewer")
     app = create_app(Services(pool=pool, retention=kept))
-    async with httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(app=app),
-        base_url="http://procession",
-        headers=client.headers,
-    ) as viewer:
+    async with client_of(app, client.headers) as viewer:
         page = await get(viewer)
 
     since = datetime.fromisoformat(page["succeededRetainedFrom"])

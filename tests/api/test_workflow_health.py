@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-import httpx2
 import pytest
+from fix_api import client_of
 from fix_runs import add_run, add_workflow
 
 from procession.api.app import create_app
@@ -163,11 +163,7 @@ async def test_the_window_is_cut_to_what_is_kept_and_told(  # noqa: PLR0913, PLR
     )
     client = await call("Viewer")
     app = create_app(Services(pool=pool, retention=kept))
-    async with httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(app=app),
-        base_url="http://procession",
-        headers=client.headers,
-    ) as viewer:
+    async with client_of(app, client.headers) as viewer:
         assert (await get(viewer, windowDays=asked))["windowDays"] == told
 
 

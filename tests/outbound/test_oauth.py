@@ -12,18 +12,6 @@ from procession.outbound.faults import AddressRefused
 from procession.outbound.oauth import Grant, GrantError, Token, Tokens, ask
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def client(make_client):
     return make_client().of("default")

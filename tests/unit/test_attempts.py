@@ -7,18 +7,6 @@ from procession.api.attempts import Attempts
 from procession.engine.errors import TooManyAttemptsError
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def tries(clock):
     return Attempts(3, 10.0, clock)
