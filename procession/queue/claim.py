@@ -2,7 +2,7 @@
 
 A claim never waits for a lock and never takes more than it is asked for. The run's row decides; its
 job is marked, whatever its lock says, and made where it is missing. What is written is what
-`engine.run.claim` returns.
+`engine.run.claim` returns, of the action that is next at that moment.
 """
 
 import logging
@@ -23,6 +23,7 @@ from procession.engine.run import DOCUMENT_FORMAT, Action, Compensation, Run
 from procession.engine.workflow import Definition
 from procession.queue.pool import Connection
 from procession.queue.types import Claim, Event, Tenant
+from procession.queue.walk import NEXT_ORDINAL, NEXT_TYPE
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,8 @@ class Wanted:
 # Subselects where a join or an exists would do: those are turned around, to read every workflow of
 # a tenant, or all jobs in doing with what vacuum has not removed of them; an order where any row
 # would do, or all runs of a tenant are read for one that is due. The clock is the statement's: what
-# went before it in its transaction may have waited for a lock.
+# went before it in its transaction may have waited for a lock. What is next is read from the row as
+# it is locked, which may be newer than the one that was found.
 CLAIM = """
     with recursive turn (tenant, due_at, wrapped) as (
         select %(after)s::text, null::timestamptz, false
@@ -62,33 +64,37 @@ CLAIM = """
             where run.tenant = turn.tenant
               and run.due_at is not null and run.due_at <= statement_timestamp()
               and run.executor is null and run.document_format <= %(format)s
-              and run.due_type = any(%(types)s)
-              and (select enabled from workflow
-                   where workflow.tenant = run.tenant and workflow.id = run.workflow_id)
+              and case when case when run.due_ordinal = 0 then run.due_type else (
+                      select /* type */ from (select /* ordinal */ as ordinal offset 0) as next
+                  ) end = any(%(types)s) then (
+                  select enabled from workflow
+                  where workflow.tenant = run.tenant and workflow.id = run.workflow_id) end
             order by run.due_at limit 1
         ) as something
         where turn.due_at <= statement_timestamp()
         limit %(slots)s
     ), head as materialized (
-        select run.tenant, run.id, 'run:' || run.id as lock, run.due_ordinal, run.due_undo,
-               run.due_type, served.place,
-               case when run.due_undo then array[run.due_ordinal::text, 'undo']
-                    else array[run.due_ordinal::text] end as path
+        select run.tenant, run.id, 'run:' || run.id as lock, next.ordinal, run.due_undo as undo,
+               /* type */ as type, served.place,
+               case when run.due_undo then array[next.ordinal::text, 'undo']
+                    else array[next.ordinal::text] end as path
         from served cross join lateral (
             select run.* from run
             where run.tenant = served.tenant
               and run.due_at is not null and run.due_at <= statement_timestamp()
               and run.executor is null and run.document_format <= %(format)s
-              and run.due_type = any(%(types)s)
-              and (select enabled from workflow
-                   where workflow.tenant = run.tenant and workflow.id = run.workflow_id)
+              and case when case when run.due_ordinal = 0 then run.due_type else (
+                      select /* type */ from (select /* ordinal */ as ordinal offset 0) as next
+                  ) end = any(%(types)s) then (
+                  select enabled from workflow
+                  where workflow.tenant = run.tenant and workflow.id = run.workflow_id) end
               and (select job.id from procrastinate_jobs as job
                    where job.lock = 'run:' || run.id and job.status = 'doing') is null
               /* sound */
             order by run.due_at, run.id
             limit (select (%(slots)s - served.place + count(*)) / count(*) from served as every)
             for no key update of run skip locked
-        ) as run
+        ) as run cross join lateral (select /* ordinal */ as ordinal offset 0) as next
     ), leased as (
         update run
         set status = 'Running', version = run.version + 1, updated_at = statement_timestamp(),
@@ -99,11 +105,10 @@ CLAIM = """
                 (run.actions #> head.path) - 'next_attempt_at' || jsonb_build_object(
                     'status', 'Running', 'started_at', statement_timestamp(),
                     'attempts', coalesce((run.actions #> head.path -> 'attempts')::int, 0) + 1,
-                    'repeatable', head.due_type = any(%(repeatable)s)))
+                    'repeatable', head.type = any(%(repeatable)s)))
         from head
         where run.tenant = head.tenant and run.id = head.id
-        returning run.*, head.place, head.lock, head.due_ordinal as ordinal,
-                  head.due_undo as undo, head.due_type as type
+        returning run.*, head.place, head.lock, head.ordinal, head.undo, head.type
     ), marked as (
         update procrastinate_jobs as job set status = 'doing', lock = leased.lock from leased
         where job.queueing_lock = leased.lock and job.status = 'todo'
@@ -133,7 +138,7 @@ CLAIM = """
     left join content_type on content_type.tenant = run.tenant
                           and content_type.name = run.content_type
     order by run.place, run.created_at, run.id
-"""
+""".replace("/* ordinal */", NEXT_ORDINAL).replace("/* type */", NEXT_TYPE)
 
 
 # One document that somebody has edited ends the statement. So that it holds up no other, those that
@@ -146,8 +151,8 @@ CAREFUL = CLAIM.replace(
                       and not jsonb_path_exists(
                           next, '$.attempts ? (@.type() != "number" || @ >= 1000000000)')
                    from (select case when run.due_undo then run.actions -> run.due_ordinal -> 'undo'
-                                     else run.actions -> run.due_ordinal end) as due (next))
-""",
+                                     else run.actions -> /* ordinal */ end) as due (next))
+""".replace("/* ordinal */", NEXT_ORDINAL),
 )
 
 

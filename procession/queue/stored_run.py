@@ -15,7 +15,7 @@ from msgspec import MsgspecError, Struct, ValidationError
 from psycopg.rows import DictRow, dict_row
 
 from procession.engine.access import Actor
-from procession.engine.run import Action, Compensation, Due, HistoryOutcome, Run, RunStatus
+from procession.engine.run import Action, Compensation, Due, HistoryOutcome, Run, RunStatus, due
 from procession.engine.workflow import Definition
 from procession.queue.pool import Connection
 from procession.queue.unread import Unread
@@ -75,10 +75,13 @@ class StoredRun(Struct, frozen=True, kw_only=True):
 
     @property
     def due(self) -> Due | None:
-        """What may be claimed next, and from when."""
+        """What may be claimed next, and from when: of what is due already, as it is now."""
         if self.due_at is None or self.due_ordinal is None or self.due_type is None:
             return None
-        return Due(self.due_at, self.due_ordinal, undo=self.due_undo, type=self.due_type)
+        written = Due(self.due_at, self.due_ordinal, undo=self.due_undo, type=self.due_type)
+        if written.at > self.now or self.compensation is not None or not self.is_read:
+            return written
+        return due(self.run, self.definition, self.now) or written
 
     @property
     def run(self) -> Run:

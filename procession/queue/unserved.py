@@ -11,10 +11,12 @@ from procession.queue.mend import STRETCH, Place
 from procession.queue.rescue import decide_each
 from procession.queue.save import AT_ONCE
 from procession.queue.types import Unserved
+from procession.queue.walk import NEXT_ORDINAL, NEXT_TYPE
 
 MARKS = 1_000  # the most that one round writes
 
-# A worker whose runner is off serves its types, but it does not watch.
+# A worker whose runner is off serves its types, but it does not watch. A mark is of the type that
+# the row says is due: where the walk gives another by now, that is written with it.
 MARK = """
     with live as materialized (
         select action_types, claims, started_at from worker
@@ -23,7 +25,12 @@ MARK = """
         select array(select unnest(action_types) from live) as served,
                (select min(started_at) from live where claims) as since
     ), stretch as materialized (
-        select tenant, due_at, id, due_type, no_worker_since from run
+        select tenant, due_at, id, version, due_type, no_worker_since,
+               next.ordinal, /* type */ as type
+        from run cross join lateral (
+            select case when due_at <= now() then /* ordinal */ else due_ordinal end as ordinal
+            offset 0
+        ) as next
         where due_at is not null
           and (tenant, due_at, id) > (%(tenant)s, coalesce(%(due_at)s::timestamptz, '-infinity'),
                                         %(id)s)
@@ -31,29 +38,30 @@ MARK = """
         order by tenant, due_at, id limit %(stretch)s
     ), seen as materialized (
         select stretch.*, watched.since,
-               due_at <= now() and due_type <> all(watched.served) as unserved
+               due_at <= now() and type <> all(watched.served) as unserved
         from stretch cross join watched
     ), wrong as materialized (
-        select locked.*, seen.unserved from seen cross join lateral (
+        select locked.*, seen.unserved, seen.ordinal, seen.type from seen cross join lateral (
             select run.tenant, run.id from run
             where run.tenant = seen.tenant and run.id = seen.id and run.due_at = seen.due_at
-              and run.due_type = seen.due_type
-              and run.no_worker_since is not distinct from seen.no_worker_since
+              and run.version = seen.version
             for no key update of run skip locked
         ) as locked
         where case when seen.unserved
                    then seen.no_worker_since is null or seen.no_worker_since < seen.since
+                        or seen.type <> seen.due_type
                    else seen.no_worker_since is not null end
         limit %(marks)s
     ), marked as (
         update run
         set no_worker_since = case when wrong.unserved then clock_timestamp() end,
+            due_ordinal = wrong.ordinal, due_type = wrong.type,
             version = run.version + 1, updated_at = clock_timestamp()
         from wrong where run.tenant = wrong.tenant and run.id = wrong.id
     )
     select tenant, due_at, id, (select count(*) from stretch) from stretch
     order by tenant desc, due_at desc, id desc limit 1
-"""
+""".replace("/* ordinal */", NEXT_ORDINAL).replace("/* type */", NEXT_TYPE)
 
 
 def mark(conn: SyncConnection, place: Place) -> Place:
@@ -96,6 +104,8 @@ FORSAKEN = """
           and coalesce(run.no_worker_since <= now() - interval '10 minutes'
                        and run.due_at <= now(), false)
           and run.due_type <> all(watched.served)
+          and run.due_type = (
+              select /* type */ from (select /* ordinal */ as ordinal offset 0) as next)
           and run.executor is null and run.document_format <= %(format)s
           and run.id <> all(%(unread)s)
         for no key update of run skip locked
@@ -104,7 +114,7 @@ FORSAKEN = """
       on used.tenant = run.tenant and used.workflow_id = run.workflow_id
      and used.version = run.workflow_version
     limit %(limit)s
-"""
+""".replace("/* ordinal */", NEXT_ORDINAL).replace("/* type */", NEXT_TYPE)
 
 
 def fail_unserved(conn: SyncConnection, limit: int = AT_ONCE) -> list[Unserved]:

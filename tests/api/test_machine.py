@@ -17,7 +17,7 @@ from fix_queue import WANTED, jobs_that_differ
 from fix_races import recording, sound
 from fix_run_model import Model
 from fix_runs import encoded
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -33,6 +33,7 @@ from procession.actions.load import built_in, load
 from procession.api.app import create_app
 from procession.api.services import Services
 from procession.api.shapes import wire_time
+from procession.engine.document import at, put
 from procession.engine.outcome import Failed, Skipped, Succeeded, Unknown
 from procession.engine.run import Status, due
 from procession.engine.workflow import ActionDefinition, Compensate, Definition, OnFailure
@@ -53,7 +54,7 @@ OUTCOMES = {
     "U": Unknown("cut"),
     "K": Skipped("gone"),
 }
-HOUR = timedelta(hours=1)  # what a wait and a lease last, so that a slow machine ends none
+HOUR = timedelta(hours=1)  # of a second on paper, and a lease: so that a slow machine ends none
 
 
 ALONE = """
@@ -205,36 +206,42 @@ class RunsMachine(RuleBasedStateMachine):
         self.runs += [Tracked(UUID(one), Model(self.chain)) for one in ids]
 
     @precondition(lambda self: any(run.model.next(self.now) for run in self.runs))
-    @rule()
-    def wait(self):
-        """Every wait is over. What is in flight goes on, its lease kept."""
-        self.now += 600
+    @rule(seconds=st.sampled_from([1, 15, 100]))
+    def wait(self, seconds):
+        """Time passes, and nobody writes. What is in flight goes on, its lease kept."""
+        self.now += seconds
         for run in self.runs:
-            self.world.do(self.shift(run, -2 * HOUR))
+            self.world.do(self.move_back(run, seconds * HOUR))
 
-    async def shift(self, run, by):
-        """Move what the run waits for, and decide anew on what is due."""
+    async def move_back(self, run, by):
         found = await one(self.world.conn, "default", run.id)
-        actions = tuple(_shifted(action, by) for action in found.actions)
-        if actions == found.actions:
-            return
-        (now,) = await (await self.world.execute("select clock_timestamp()")).fetchone()
-        first = due(replace(found.run, actions=actions), found.definition, now)
-        named = (first.at, first.ordinal, first.undo, first.type) if first else None
         await self.world.execute(
-            "update run set version = version + 1, updated_at = %s, actions = %s where id = %s",
-            *(now, encoded(actions), run.id),
+            "update run set version = version + 1, actions = %s, created_at = created_at - %s,"
+            " updated_at = updated_at - %s, due_at = due_at - %s where id = %s",
+            *(encoded([_moved_back(action, by) for action in found.actions]), by, by, by, run.id),
         )
-        if named:
-            await self.world.execute(
-                "update run set due_at = %s, due_ordinal = %s, due_undo = %s, due_type = %s"
-                " where id = %s",
-                *(*named, run.id),
-            )
-            await self.world.execute(
-                "update procrastinate_jobs set scheduled_at = %s where lock = %s",
-                *(first.at, f"run:{run.id}"),
-            )
+        await self.world.execute(
+            "update procrastinate_jobs set scheduled_at = scheduled_at - %s where lock = %s",
+            *(by, f"run:{run.id}"),
+        )
+
+    async def wait_as_on_paper(self, run, ordinal, undo, seconds):
+        """Let what was just recorded wait for so long, and decide anew on what is due."""
+        found = await one(self.world.conn, "default", run.id)
+        (now,) = await (await self.world.execute("select clock_timestamp()")).fetchone()
+        waits = replace(at(found.run, ordinal, undo=undo), next_attempt_at=now + seconds * HOUR)
+        changed = put(found.run, ordinal, waits, undo=undo)
+        first = due(changed, found.definition, now)
+        await self.world.execute(
+            "update run set version = version + 1, updated_at = %s, actions = %s,"
+            " due_at = %s, due_ordinal = %s, due_undo = %s, due_type = %s where id = %s",
+            *(now, encoded(changed.actions)),
+            *(first.at, first.ordinal, first.undo, first.type, run.id),
+        )
+        await self.world.execute(
+            "update procrastinate_jobs set scheduled_at = %s where lock = %s",
+            *(first.at, f"run:{run.id}"),
+        )
 
     def is_due(self, run):
         found = run.model.next(self.now)
@@ -304,8 +311,10 @@ class RunsMachine(RuleBasedStateMachine):
         step = self.world.do(self.world.record(taken, Ended(OUTCOMES[letter], 1)))
         assert (step is not None) == self.holds(run, taken)
         if step is not None:
+            life, *place = run.model.flying
             run.model.outcome(letter.upper(), letter == "F", self.now)
-            self.world.do(self.shift(run, HOUR))
+            if life.until > self.now:
+                self.world.do(self.wait_as_on_paper(run, *place, life.until - self.now))
 
     @some_claims
     @rule(number=numbers, started=st.booleans())
@@ -486,6 +495,10 @@ class RunsMachine(RuleBasedStateMachine):
             until = _wire(found.lease_until)
             said = {"reason": "LeaseHeld", "until": until, "ordinal": ordinal}
             assert shown["waiting"] == said
+        elif run.model.is_open:
+            until, ordinal, _ = run.model.next(self.now)
+            told = (shown["waiting"]["reason"], shown["waiting"]["ordinal"])
+            assert told == ("RetryAt" if until else "NoWorker", ordinal)
         for n, (action, view) in enumerate(zip(found.actions, shown["actions"], strict=True)):
             _same(action, view)
             assert view["compensation"] == (action.undo.status if action.undo else None)
@@ -497,11 +510,11 @@ class RunsMachine(RuleBasedStateMachine):
         return self.chain[ordinal].endswith("u")
 
 
-def _shifted(action, by):
+def _moved_back(action, by):
     if action.undo is not None:
-        action = replace(action, undo=_shifted(action.undo, by))
+        action = replace(action, undo=_moved_back(action.undo, by))
     until = action.next_attempt_at
-    return action if until is None else replace(action, next_attempt_at=until + by)
+    return action if until is None else replace(action, next_attempt_at=until - by)
 
 
 def _letter(action):
@@ -536,21 +549,50 @@ def _same(action, view):
     assert len(view["history"]) <= 20
 
 
+ALWAYS = {
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+    "database": None,
+    "phases": [Phase.generate, Phase.shrink],
+}
+
+
 def going_through(database, **more):
     with World(database) as world:
         RunsMachine.world = world
-        always = {
-            "deadline": None,
-            "suppress_health_check": list(HealthCheck),
-            "database": None,
-            "phases": [Phase.generate, Phase.shrink],
-        }
-        run_state_machine_as_test(RunsMachine, settings=settings(**always, **more))
+        run_state_machine_as_test(RunsMachine, settings=settings(**ALWAYS, **more))
 
 
 @pytest.mark.timeout(400)  # what fails is made smaller first
 def test_any_order_of_events(database):
     going_through(database, max_examples=25, stateful_step_count=25, derandomize=True)
+
+
+@pytest.mark.timeout(400)
+def test_any_order_of_failures_and_waits(database):
+    """What is next changes by time alone, though nobody writes the run."""
+
+    @settings(**ALWAYS, max_examples=20, derandomize=True)
+    @given(
+        chain=st.lists(st.sampled_from("CCH"), min_size=2, max_size=3),
+        steps=st.lists(
+            st.tuples(st.sampled_from("FFFS"), st.sampled_from([0, 1, 15])), min_size=3, max_size=6
+        ),
+    )
+    def go_through(chain, steps):
+        machine = RunsMachine()
+        machine.begin(chain, ["Safe", "Plain", "Safe"])
+        for letter, seconds in steps:
+            if machine.is_due(machine.runs[0]):
+                machine.perform([letter])
+            machine.each_run_is_as_the_model_says()
+            machine.wait(seconds)
+            machine.each_run_is_as_the_model_says()
+            machine.the_jobs_are_what_the_runs_call_for()
+
+    with World(database) as world:
+        RunsMachine.world = world
+        go_through()
 
 
 def test_an_example_begins_from_nothing_though_the_one_before_was_cut_off(database):
