@@ -2,7 +2,7 @@
 
 from procession.engine.outcome import Failed, Outcome, Succeeded
 from procession.outbound.answer import is_success
-from procession.outbound.faults import AddressRefused, BreakerOpen, Fault
+from procession.outbound.faults import AddressRefused, Fault
 
 
 def answered(status: int, *, retryable: bool) -> Outcome:
@@ -13,10 +13,5 @@ def answered(status: int, *, retryable: bool) -> Outcome:
 
 
 def unanswered(fault: Fault) -> Failed:
-    """What a fault means where nothing is lost by another attempt.
-
-    Of the address the error holds the host, and only where the host is the reason.
-    """
-    names_host = isinstance(fault, AddressRefused | BreakerOpen)
-    error = str(fault) if names_host else fault.kind
-    return Failed(error, retryable=not isinstance(fault, AddressRefused))
+    """What a fault means where nothing is lost by another attempt."""
+    return Failed(fault.told, retryable=not isinstance(fault, AddressRefused))

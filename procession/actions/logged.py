@@ -14,7 +14,7 @@ from uuid import UUID, uuid5
 from procession.actions.base import Kept
 from procession.engine.delivery import Delivery, excerpt, masked, reason, secrets_of
 from procession.outbound.answer import Answer
-from procession.outbound.faults import AddressRefused, BreakerOpen, Fault
+from procession.outbound.faults import AddressRefused, Fault
 from procession.outbound.guard import origin
 from procession.outbound.headers import with_ours
 
@@ -53,16 +53,14 @@ class Call:
     def delivery(self, fault: Fault | None = None) -> Delivery:
         """What is kept of it."""
         headers = with_ours(self.headers)
-        answer, error = self.answer, self.error
-        if fault is not None:
-            error = str(fault) if isinstance(fault, (AddressRefused, BreakerOpen)) else fault.kind
+        answer, error = self.answer, fault.told if fault else self.error
         secrets = (*self.secrets, *secrets_of(headers)) if answer or error else ()
         return Delivery(
             delivery_id=UUID(self.delivery_id),
             method=self.method,
             url=_origin(self.url, fault),
             request_headers=masked(headers, self.secrets),
-            requests_sent=0 if isinstance(fault, (AddressRefused, BreakerOpen)) else self.tries,
+            requests_sent=0 if fault and fault.is_by_host else self.tries,
             duration_ms=round((monotonic() - self.began) * 1000),
             response_status=answer.status_code if answer else fault.status if fault else None,
             response_body=excerpt(answer.content, secrets) if answer else None,

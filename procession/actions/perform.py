@@ -17,6 +17,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import cast
 
+from procession.actions.answered import unanswered
 from procession.actions.attempt import Attempt, Performed
 from procession.actions.base import Action, Context, Entries, Kept
 from procession.actions.caught import caught
@@ -192,10 +193,8 @@ def _said(result: object) -> Outcome:
 
 
 def _classified(error: BaseException) -> Outcome:
-    if isinstance(error, AddressRefused):
-        return Failed(str(error))
-    if isinstance(error, BreakerOpen):
-        return Failed(str(error), retryable=True)
+    if isinstance(error, AddressRefused | BreakerOpen):
+        return unanswered(error)
     if _is_timeout(error):
         return Unknown(type(error).__name__)
     return Failed(type(error).__name__, retryable=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 from typing_extensions import override
 
-from procession.actions.answered import answered
+from procession.actions.answered import answered, unanswered
 from procession.actions.base import Action, Context, Parameter
 from procession.actions.logged import Call, delivery_id, on_record
 from procession.engine.entry import Entry, public_data
@@ -19,7 +19,7 @@ from procession.engine.outcome import Failed, Outcome
 from procession.engine.values import iso
 from procession.outbound import spans
 from procession.outbound.capture import EXCERPT
-from procession.outbound.faults import AddressRefused, BreakerOpen, Fault
+from procession.outbound.faults import Fault
 from procession.outbound.signing import BadSecretError, keys_of, signature
 
 PERMANENT = frozenset({400, 405, 406, 410, 411, 413, 414, 415, 422, 501})
@@ -85,10 +85,8 @@ async def _deliver(
             )
             outcome = outcome_of(answer.status_code)
             call.error = outcome.error
-    except (AddressRefused, BreakerOpen) as fault:
-        return Failed(str(fault), retryable=isinstance(fault, BreakerOpen))
     except Fault as fault:
-        return Failed(fault.kind, retryable=True)
+        return unanswered(fault)
     return outcome
 
 

@@ -7,11 +7,11 @@ with nobody knowing what it has done.
 from dataclasses import dataclass
 
 from procession.app.settings import Settings
+from procession.outbound.capture import SECONDS as BODY
+from procession.outbound.oauth import DEADLINE as GRANT
+from procession.outbound.smtp import STEPS
 
-BODY = 30  # seconds to read an answer
-GRANT = 30  # seconds for a connector's token
 SHARE = 0.8  # of a lease that a call may take; the rest is for what comes after it
-STEPS = 3  # of SMTP that bound a try that does not send
 
 OUTBOUND = "WORKFLOWS__OUTBOUND__"
 
@@ -115,7 +115,7 @@ def _slowest_action(settings: Settings) -> Budget:
     return Budget(
         "the slowest action",
         parts,
-        f"2 x ({GRANT} + {written} + {BODY}) = ",
+        f"2 x ({GRANT:g} + {written} + {BODY:g}) = ",
         2 * (GRANT + call + BODY),
     )
 

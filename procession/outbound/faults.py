@@ -18,6 +18,8 @@ the words of a library.
 class Fault(Exception):  # noqa: N818  it happened to a call; whether that is an error is the action's word
     """The call has no answer."""
 
+    is_by_host = False  # whether it is this host and no other that is the reason
+
     def __init__(self, host: str) -> None:
         super().__init__(host)
         self.host = host
@@ -26,8 +28,12 @@ class Fault(Exception):  # noqa: N818  it happened to a call; whether that is an
 
     @property
     def kind(self) -> str:
-        """What an action's error says."""
         return type(self).__name__
+
+    @property
+    def told(self) -> str:
+        """What an action's error says of it."""
+        return str(self) if self.is_by_host else self.kind
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.host}"
@@ -56,9 +62,13 @@ class ConnectionLost(Fault):
 class AddressRefused(Fault):
     """The guard refuses the host or one of its addresses."""
 
+    is_by_host = True
+
 
 class BreakerOpen(Fault):
     """The host has been failing, and rests."""
+
+    is_by_host = True
 
 
 class AnswerTooLarge(Fault):

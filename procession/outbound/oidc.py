@@ -7,7 +7,6 @@ Where the keys come from is `public_keys`.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
-from types import TracebackType
 from typing import Self
 
 import jwt
@@ -44,12 +43,7 @@ class Issuer:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._keys.aclose()
         await self._client.aclose()
 
