@@ -3,9 +3,10 @@
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 
-from procession.app.plain import plain
+import msgspec
+
+from procession.app.plain import plain, plain_json
 from procession.app.remote import at, calling, show, table, workflow_id
 from procession.app.say import say
 from procession.app.start import refusing
@@ -13,6 +14,7 @@ from procession.client import Client
 from procession.client.shapes import Run, RunAction
 
 EVERY = 1.0  # seconds between two looks
+NEVER = "9999-12-31T23:59:59Z"  # what has changed since then
 HEADS = ("ID", "STATUS", "WORKFLOW", "ENTRY", "TRIGGER", "CREATED")
 
 
@@ -109,40 +111,50 @@ def _failed(run: Run) -> int:
 @refusing()
 def watch(given: argparse.Namespace) -> None:
     """Follow one run to its end, or all of them for as long as nobody interrupts."""
+    tell = _as_json if given.json else _line
     with calling(given) as client:
         if given.run is None:
-            _watch_all(client)
-        elif _watch_one(client, given.run) != "Succeeded":
+            _watch_all(client, tell)
+        elif _watch_one(client, given.run, tell) != "Succeeded":
             raise SystemExit(1)
 
 
-def _watch_one(client: Client, run_id: str) -> str:
+def _watch_one(client: Client, run_id: str, tell: Callable[[Run], str]) -> str:
     told = ""
     while True:
         run = client.runs.get(run_id)
-        if (line := _line(run)) != told:
-            say(plain(told := line))
+        if (line := tell(run)) != told:
+            say(told := line)
         if run.completed_at is not None:
             return run.status
         time.sleep(EVERY)
 
 
-def _watch_all(client: Client) -> None:
-    since: str | datetime = datetime.now(UTC)
-    told = dict[str, str]()
+def _watch_all(client: Client, tell: Callable[[Run], str]) -> None:
+    """From now on by the clock of those who are asked: nothing has changed since the end of time.
+
+    A run comes again for as long as others may still be written before it, so what was told of is
+    known until a look has left it out.
+    """
+    since, told = NEVER, dict[str, str]()
     while True:
+        seen = dict[str, str]()
         for page in client.runs.changed(since):
-            for run in page.items:  # one may come twice
-                if told.get(run.id) != (line := _line(run)):
-                    say(plain(line))
-                told[run.id] = line
-                if run.completed_at is not None and len(told) > page.page_size * 10:
-                    told.clear()
+            for run in page.items:
+                seen[run.id] = line = tell(run)
+                if told.get(run.id) != line:
+                    say(line)
             since = page.cursor or since
+        told = seen
         time.sleep(EVERY)
+
+
+def _as_json(run: Run) -> str:
+    return plain_json(msgspec.json.encode(run).decode())
 
 
 def _line(run: Run) -> str:
     actions = " ".join(f"{one.ordinal}:{one.status}" for one in run.actions)
     entry = f"{run.content_type}/{run.entry_id}"
-    return f"{at(run.updated_at)}  {run.id}  {run.status}  {run.workflow_name}  {entry}  {actions}"
+    words = (at(run.updated_at), run.id, run.status, run.workflow_name, entry, actions)
+    return plain("  ".join(words))

@@ -7,6 +7,7 @@ from fix_remote import FLOW
 from fix_runs import add_run, add_workflow
 from fix_worker import free_port
 
+from procession.app.remote_runs import NEVER
 from procession.engine.run import Action, Status
 
 FAILED = Action(status=Status.FAILED, attempts=1, failures=1, retryable=False)
@@ -100,6 +101,26 @@ async def test_a_watched_run_ends_the_command_by_how_it_ended(remote, conn, run_
 
     assert (failed, succeeded) == (1, 0)
     assert "Failed  Announce article  Article/a-17  0:Failed 1:Skipped" in out
+
+
+TOUCH = "update run set updated_at = clock_timestamp(), workflow_name = %s where id = %s"
+
+
+async def test_a_run_is_watched_as_json_a_line_for_each_change(remote, run_id):
+    out, _, status = await remote.type("runs", "watch", run_id, "--json")
+
+    assert status == 1
+    assert [json.loads(line)["status"] for line in out.splitlines()] == ["Failed"]
+
+
+async def test_what_changed_after_the_end_of_time_says_where_now_is(remote, conn, run_id):
+    (page,) = await remote.do(lambda client: list(client.runs.changed(NEVER)))
+    await conn.execute(TOUCH, ["Now", run_id])
+
+    (after,) = await remote.do(lambda client: list(client.runs.changed(page.cursor)))
+
+    assert page.items == []
+    assert [run.id for run in after.items] == [str(run_id)]
 
 
 async def test_a_file_is_applied_and_applied_again(remote, file):
