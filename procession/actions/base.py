@@ -13,7 +13,7 @@ from uuid import UUID
 
 from procession.engine.access import Actor
 from procession.engine.catalogue import Parameter
-from procession.engine.change import Making
+from procession.engine.change import Decide
 from procession.engine.content_type import ContentType
 from procession.engine.delivery import Delivery
 from procession.engine.entry import Entry, Reference, Stub
@@ -77,11 +77,6 @@ class Kept:
         self.body = body
         if self.store is not None:
             await self.store(body)
-
-
-# What to make of what is there: who changes it, when and of which content type (None when that is
-# not defined), and the entry (None when there is none).
-Decide = Callable[[Making | None, Entry | None], Entry | Failed]
 
 
 class Entries(Protocol):

@@ -3,7 +3,7 @@
 What the body leaves out is kept from before; data is replaced whole.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import cast
 
@@ -20,6 +20,7 @@ from procession.engine.errors import (
     NotFoundError,
     ValidationFailedError,
 )
+from procession.engine.outcome import Failed
 from procession.engine.validation import capped
 
 
@@ -37,6 +38,11 @@ class Making(Struct, frozen=True):
     actor: Actor
     at: datetime
     content_type: ContentType
+
+
+# What to make of what is there: who changes it, when and of which content type (None when that is
+# not defined), and the entry (None when there is none).
+Decide = Callable[[Making | None, Entry | None], Entry | Failed]
 
 
 class Change(Struct, frozen=True, kw_only=True):

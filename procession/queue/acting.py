@@ -10,7 +10,7 @@ and no renewal of a lease waits for as long as an entry does.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -24,9 +24,9 @@ from psycopg.errors import (
     UniqueViolation,
 )
 
-from procession.engine.change import Key, Making
+from procession.engine.change import Decide, Key
 from procession.engine.content_type import ContentType, Sensitivity
-from procession.engine.entry import Entry, Reference
+from procession.engine.entry import Reference
 from procession.engine.outcome import Failed, Outcome, Succeeded
 from procession.queue.content_types import decoded
 from procession.queue.entries import Writing, lock, write
@@ -40,10 +40,6 @@ log = logging.getLogger(__name__)
 AGAIN = timedelta(milliseconds=500)  # between tries while the database does not let it
 LOST = "The lease of the attempt was lost before it wrote."
 UNSTORABLE = "What was to be written cannot be stored."
-
-# What to make of what is there, in the words of the engine: who changes it, when and of which
-# content type (None when that is not defined), and the entry (None when there is none).
-Decide = Callable[[Making | None, Entry | None], Entry | Failed]
 
 
 class GoneError(Exception):
