@@ -23,8 +23,9 @@ async def test_all_runs_are_watched_from_now_on_each_change_told_once(remote, co
     await conn.execute(TOUCH, ["First", run_id])
     watching = await command("procession", "runs", "watch", *form, **where)
     first = await watching.until("First")
-    for name in ("Second", "Third", "Fourth"):
-        await conn.execute(TOUCH, [name, run_id])
+    other = await add_run(conn, await add_workflow(conn), FAILED, BEHIND, updated_at=LONG_AGO)
+    for name in ("Second", "Third", "Fourth"):  # a look for each, in which the first comes again
+        await conn.execute(TOUCH, [name, other])
         await watching.until(name)
     watching.send(signal.SIGINT)
 
