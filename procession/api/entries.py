@@ -23,7 +23,13 @@ router = api_router("entries")
 ContentTypeName = Annotated[
     str, Path(alias="contentType", pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$", examples=["Article"])
 ]
-EntryId = Annotated[str, Path(alias="id", pattern=r"^[A-Za-z0-9._:-]{1,200}$", examples=["a-17"])]
+ENTRY_ID = r"^[A-Za-z0-9._:-]{1,200}$"
+EntryId = Annotated[str, Path(alias="id", pattern=ENTRY_ID, examples=["a-17"])]
+# As described, without what is refused below; a pattern that is validated by cannot look ahead.
+NO_STEP = {"pattern": r"^(\.{0,2}[A-Za-z0-9_:-]|\.{3})[A-Za-z0-9._:-]*$", "maxLength": 200}
+NewEntryId = Annotated[
+    str, Path(alias="id", pattern=ENTRY_ID, examples=["a-17"], json_schema_extra=NO_STEP)
+]
 TransitionName = Annotated[
     str, Path(alias="name", pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$", examples=["Approve"])
 ]
@@ -38,11 +44,11 @@ def _key(caller: Caller, content_type: ContentTypeName, entry_id: EntryId) -> Ke
 Asked = Annotated[Key, Depends(_key)]
 
 
-def _key_to_save(key: Asked) -> Key:
+def _key_to_save(caller: Caller, content_type: ContentTypeName, entry_id: NewEntryId) -> Key:
     """As asked for, but for what clients take for a step in a path: it could not be asked for."""
-    if key.id in STEPS:
+    if entry_id in STEPS:
         raise ValidationFailedError([Fault("id", "must be neither . nor ..")])
-    return key
+    return Key(caller.tenant, content_type, entry_id)
 
 
 ToSave = Annotated[Key, Depends(_key_to_save)]

@@ -1,5 +1,8 @@
 """Entries: what a write answers, what it refuses, and who may read it."""
 
+import re
+from urllib.parse import quote
+
 import pytest
 from fix_api import ARTICLE, declare
 
@@ -350,6 +353,23 @@ async def test_an_id_that_is_a_step_in_a_path_is_not_saved(admin, step):
     assert refused.json()["errors"] == [{"name": "id", "reason": "must be neither . nor .."}]
     assert listed.json()["totalItems"] == 0
     assert (await admin.get(f"/api/entries/Article/{step}")).status_code == 404
+
+
+IDS = [".", "..", "...", ".a", "..a", "a.", "a..", "....", ":", ".:", "a-17", "x" * 200]
+IDS += ["x" * 201, "." * 200, "." * 201, "a b", "ä", ".~"]
+
+
+async def test_an_id_may_be_saved_if_it_is_described_so_and_only_then(admin):
+    await declare(admin)
+    described = (await admin.get("/openapi.json")).json()["paths"]
+    parameters = described["/api/entries/{contentType}/{id}"]["put"]["parameters"]
+    (shape,) = [one["schema"] for one in parameters if one["name"] == "id"]
+
+    for name in IDS:
+        path = quote(name, safe="").replace(".", "%2E")
+        saved = await admin.put(f"/api/entries/Article/{path}", json={"data": {}})
+        fits = re.search(shape["pattern"], name) and len(name) <= shape["maxLength"]
+        assert saved.status_code == (201 if fits else 400), name
 
 
 @pytest.mark.parametrize(
