@@ -123,6 +123,21 @@ def is_there(page, link):
     return not heading or heading in anchors
 
 
+def test_the_readme_names_each_room_and_the_modules_of_a_run():
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Reading the code")[2]
+    rooms = {
+        room
+        for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+        for room in re.findall(r"`(\w+)`", row)
+    }
+    package = ROOT / "procession"
+
+    assert rooms == {one.name for one in package.iterdir() if (one / "__init__.py").exists()}
+    modules = re.findall(r"`(\w+/\w+\.py)`", text)
+    assert len(modules) == 6
+    assert [one for one in modules if not (package / one).exists()] == []
+
+
 def test_the_code_of_the_actions_page_is_that_of_the_example():
     files = "".join(one.read_text() for one in (ROOT / "examples/ledger").rglob("*.[pt][yo]*"))
     shown = [*blocks("docs/actions.md", "python"), *blocks("docs/actions.md", "toml")]
