@@ -10,13 +10,15 @@ import pytest
 from fix_queue import jobs_that_differ, writing
 from psycopg import AsyncConnection
 
-from procession.engine.access import Actor, ActorKind
+from procession.engine.access import EVERYTHING, Actor, ActorKind
 from procession.engine.errors import ConflictError
 from procession.engine.run import Status, due, is_finished, running, status
 from procession.queue.audit import By
 from procession.queue.commands import Target
 from procession.queue.leases import Held
+from procession.queue.manual import Wish
 from procession.queue.record import Recorder
+from procession.queue.start import Origin
 from procession.queue.stored_run import one
 
 BY = By(Actor(kind=ActorKind.API_KEY, id="abcdefghijkl", name="tests"))
@@ -30,6 +32,19 @@ rounds = pytest.mark.parametrize(
 
 def target(run_id):
     return Target("default", run_id, BY)
+
+
+def wish(made, key="order-17", content_type=None):
+    return Wish(
+        tenant="default",
+        workflow_id=made.id,
+        entry_id="a1",
+        content_type=content_type,
+        key=key,
+        by=BY,
+        origin=Origin(BY.actor),
+        capabilities=EVERYTHING,
+    )
 
 
 @dataclass

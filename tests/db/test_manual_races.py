@@ -4,14 +4,11 @@ import asyncio
 from collections import Counter
 
 import pytest
-from fix_races import BY, rounds
+from fix_races import BY, rounds, wish
 from fix_runs import until_blocked
 
-from procession.engine.access import EVERYTHING
 from procession.engine.errors import ConflictError, NotFoundError
 from procession.queue import manual, workflow_changes
-from procession.queue.manual import Wish
-from procession.queue.start import Origin
 from procession.queue.workflow_changes import Draft
 
 ACROSS = 8
@@ -20,19 +17,6 @@ ACROSS = 8
 @pytest.fixture
 async def made(make):
     return await make("Safe")
-
-
-def wish(made, key="order-17", content_type=None):
-    return Wish(
-        tenant="default",
-        workflow_id=made.id,
-        entry_id="a1",
-        content_type=content_type,
-        key=key,
-        by=BY,
-        origin=Origin(BY.actor),
-        capabilities=EVERYTHING,
-    )
 
 
 def asking(made, **more):

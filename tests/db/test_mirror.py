@@ -7,16 +7,13 @@ from datetime import timedelta
 
 import pytest
 from fix_queue import WANTED
-from fix_races import BY, target
+from fix_races import target, wish
 
-from procession.engine.access import EVERYTHING
 from procession.engine.errors import ConflictError
 from procession.engine.outcome import Failed, Succeeded
 from procession.queue import commands, manual
 from procession.queue.claim import claim
-from procession.queue.manual import Wish
 from procession.queue.record import Ended
-from procession.queue.start import Origin
 
 LIST = "/api/workflow-runs"
 OLD = "2000-01-01T00:00:00Z"
@@ -78,24 +75,11 @@ async def made(make):
     return await make("Safe", "Safe")
 
 
-def wish(made):
-    return Wish(
-        tenant="default",
-        workflow_id=made.id,
-        entry_id="a1",
-        content_type=None,
-        key=None,
-        by=BY,
-        origin=Origin(BY.actor),
-        capabilities=EVERYTHING,
-    )
-
-
 async def write(session, made, race, chance):
     """Queue, claim, record and cancel, some of it in transactions that stay open for a while."""
     for _ in range(ROUNDS):
         async with session.transaction():
-            run_id = (await manual.run(session, wish(made))).run_id
+            run_id = (await manual.run(session, wish(made, None))).run_id
             await asyncio.sleep(chance.random() / 20)  # committed later than it says
         for taken in await claim(session, WANTED, 2):
             outcome = chance.choice([Succeeded(), Failed("400"), Failed("503", retryable=True)])

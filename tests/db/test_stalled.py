@@ -10,7 +10,6 @@ import psycopg
 import pytest
 from fix_queue import WANTED, age, jobs_that_differ
 from fix_races import opened
-from psycopg.conninfo import conninfo_to_dict
 
 from procession.actions.registry import Registry
 from procession.app.health import of_database
@@ -19,7 +18,7 @@ from procession.engine.outcome import Succeeded
 from procession.queue.claim import claim
 from procession.queue.leases import Held, renew
 from procession.queue.pending import Ended
-from procession.queue.pool import Database, make_pool
+from procession.queue.pool import make_pool
 from procession.queue.record import Recorder
 from procession.queue.types import Claimed, Recorded
 
@@ -140,43 +139,6 @@ async def test_a_keeper_that_breaks_ends_the_worker_and_what_it_holds(
     assert len(worked.safe.seen) == len(worked.heard.of(Claimed)) == 1
     cursor = await conn.execute("select count(*) from attempt")
     assert await cursor.fetchone() == (0,)
-
-
-class Frozen:
-    """Passes on what is sent between us and Postgres, until it stands still."""
-
-    def __init__(self, database: Database) -> None:
-        at = conninfo_to_dict(database.url)
-        self._host, self._port = str(at.get("host") or "127.0.0.1"), int(at.get("port") or 5432)
-        self.goes = asyncio.Event()
-        self.goes.set()
-
-    async def serve(self, reader, writer):
-        if self._host.startswith("/"):
-            connecting = asyncio.open_unix_connection(f"{self._host}/.s.PGSQL.{self._port}")
-        else:
-            connecting = asyncio.open_connection(self._host, self._port)
-        up_reader, up_writer = await connecting
-        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-            await asyncio.gather(self._pass(reader, up_writer), self._pass(up_reader, writer))
-
-    async def _pass(self, reader, writer):
-        while data := await reader.read(65536):
-            await self.goes.wait()
-            writer.write(data)
-        writer.close()
-
-
-@pytest.fixture
-async def frozen(database):
-    """The database behind something that can stand still."""
-    passing = Frozen(database)
-    server = await asyncio.start_server(passing.serve, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    url = psycopg.conninfo.make_conninfo(database.url, host="127.0.0.1", port=port)
-    yield passing, replace(database, url=url)
-    passing.goes.set()
-    server.close()
 
 
 async def test_a_server_that_stands_still_is_told_in_time_each_time(frozen):
