@@ -25,8 +25,7 @@ NTH = "select id from run order by created_at offset %s limit 1"
 LOCK = "select from run where id = %s for update"
 LAPSE = "update bulk set lease_until = now() - interval '1 s' where token is not null"
 CANCELLED = """
-    select count(*) filter (where status = 'Cancelled' and cancelled_at is not null), count(*)
-    from run
+    select count(*) filter (where status = 'Cancelled' and version = 2), count(*) from run
 """
 
 
@@ -34,12 +33,12 @@ async def cancelled(conn):
     return await (await conn.execute(CANCELLED)).fetchone()
 
 
-async def until_done(client, where, seconds=100):
-    """How it stands once it has ended; a minute's tick calls for what was left behind."""
+async def until(client, where, so, seconds=100):
+    """How it stands once that is so; a minute's tick calls for what was left behind."""
     async with asyncio.timeout(seconds):
         while True:
             standing = (await client.get(where)).json()
-            if standing["finishedAt"]:
+            if so(standing):
                 return standing
             await asyncio.sleep(0.1)
 
@@ -50,7 +49,7 @@ async def test_what_a_killed_worker_left_is_finished_each_run_done_once(
 ):
     flow = await add_workflow(conn)
     waits = Action(attempts=1, failures=1, next_attempt_at=LATER)
-    first = await add_run(conn, flow, waits, Action(), created_at=LATER - timedelta(days=1))
+    first = await add_run(conn, flow, waits, waits, created_at=LATER - timedelta(days=1))
     await conn.execute(COPY, [3 * MANY - 1])
     await conn.execute(JOBS, {"id": first})
     ((middle,),) = await (await conn.execute(NTH, [3 * MANY // 2])).fetchall()
@@ -62,13 +61,14 @@ async def test_what_a_killed_worker_left_is_finished_each_run_done_once(
             chosen = {"filter": {"workflowId": str(flow)}}
             asked = await admin.post("/api/workflow-runs/bulk/cancel", json=chosen)
             where = asked.headers["location"]
+            await until(admin, where, lambda standing: standing["done"] == MANY)
             await until_blocked(conn)
             await killed.kill()
         left = (await admin.get(where)).json()
         so_far, _ = await cancelled(conn)
         await conn.execute(LAPSE)
         await work()
-        ended = await until_done(admin, where)
+        ended = await until(admin, where, lambda standing: standing["finishedAt"])
 
     assert (left["status"], left["done"], so_far) == ("Running", MANY, MANY)
     counts = [ended[name] for name in ("status", "matched", "done", "changed", "refused")]
