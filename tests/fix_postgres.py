@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -59,6 +60,24 @@ def fresh(postgres_url):
     yield Database(urlsplit(postgres_url)._replace(path=f"/{name}").geturl())
     with psycopg.connect(postgres_url, autocommit=True) as conn:
         conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def stranger(postgres_url):
+    """The address of a database as a user has it who may connect, and no more."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    role = sql.Identifier(name)
+    with psycopg.connect(postgres_url, autocommit=True) as conn:
+        conn.execute(sql.SQL("create role {} login password 'hunter2'").format(role))
+
+    def known_as(database):
+        parts = urlsplit(database.url)
+        netloc = f"{name}:hunter2@{parts.netloc.rpartition('@')[2]}"
+        return replace(database, url=parts._replace(netloc=netloc).geturl())
+
+    yield known_as
+    with psycopg.connect(postgres_url, autocommit=True) as conn:
+        conn.execute(sql.SQL("drop role {}").format(role))
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,10 @@ from procession.queue.reach import out_of_reach
 
 OLDEST_POSTGRES = 150000
 CLOCK = 2.0  # seconds that two clocks may differ without anybody wondering at times in logs
-POOLER = "A pooler stands between, in a mode that hands sessions around: connect to Postgres."
+POOLER = (
+    "A pooler stands between, which hands sessions around or drops their settings: connect to "
+    "Postgres."
+)
 NEW_KEY = (
     "Make one, the same for API and workers: "
     'export SECRETS__KEYS="a:$(head -c 32 /dev/urandom | base64)"'
@@ -54,34 +57,35 @@ async def database_checks(settings: Settings) -> list[Check]:
         return [Check("database", State.FAILED, why, helps)]
     alone = replace(settings.database, pool_min=1, pool_max=1)
     async with make_pool(alone) as pool, pool.connection() as conn:
-        found = [one async for one in _server(conn, settings)]
-        found += [one async for one in session_checks(conn, settings)]
+        found = await _tried(server_checks, conn, settings)
+        found += await _tried(session_checks, conn, settings)
         counterpart = await _tried(_counterpart, conn, settings)
         found += counterpart
-        schema = await _schema(conn)
-        if schema.state is State.FAILED:
+        schema = await _tried(_schema, conn, settings)
+        if _failed(schema):
             # what is elsewhere needs no schema made here
-            is_elsewhere = any(one.state is State.FAILED for one in counterpart)
-            return found if is_elsewhere else [*found, schema]
-        found.append(schema)
-        looks: list[Look] = [
-            *(_clock, _keys, at_work.workers, at_work.leases, at_work.jobs, at_work.retention),
-            _indexes,
-        ]
+            return found if _failed(counterpart) else found + schema
+        found += schema
+        looks: list[Look] = [clock_checks, _keys, at_work.workers, at_work.leases]
+        looks += [at_work.jobs, at_work.retention, _indexes]
         for look in looks:
             found += await _tried(look, conn, settings)
         return found
+
+
+def _failed(checks: Sequence[Check]) -> bool:
+    return any(one.state is State.FAILED for one in checks)
 
 
 async def _tried(look: Look, conn: Connection, settings: Settings) -> list[Check]:
     try:
         return [one async for one in look(conn, settings)]
     except FAULTS as error:
-        name = look.__name__.strip("_")
+        name = look.__name__.strip("_").removesuffix("_checks")
         return [Check(name, State.FAILED, f"It cannot be looked at: {type(error).__name__}")]
 
 
-async def _server(conn: Connection, settings: Settings) -> AsyncGenerator[Check]:
+async def server_checks(conn: Connection, settings: Settings) -> AsyncGenerator[Check]:
     found = await checkup.server(conn)
     is_old = found.number < OLDEST_POSTGRES
     yield Check(
@@ -106,12 +110,17 @@ async def _server(conn: Connection, settings: Settings) -> AsyncGenerator[Check]
 async def session_checks(conn: Connection, settings: Settings) -> AsyncGenerator[Check]:
     session = await checkup.session(conn)
     timeout = settings.database__statement_timeout_seconds * 1000
-    is_ours = session.zone == "UTC" and session.timeout == timeout
+    ours = settings.database__schema
+    is_here = session.schema in {None, ours}  # None: it is not made yet
+    is_ours = is_here and session.zone == "UTC" and session.timeout == timeout
+    elsewhere = "" if is_here else f": what follows is of the schema {session.schema}, not {ours}"
     hears = await checkup.hears(settings.database)
     yield Check(
         "session",
         State.OK if is_ours else State.FAILED,
-        "Settings of a session arrive" if is_ours else "Settings of a session do not arrive",
+        "Settings of a session arrive"
+        if is_ours
+        else f"Settings of a session do not arrive{elsewhere}",
         "" if is_ours else POOLER,
     )
     yield Check(
@@ -141,13 +150,16 @@ async def _counterpart(conn: Connection, settings: Settings) -> AsyncGenerator[C
         yield Check("counterpart", State.OK, "None works in another schema of this database")
 
 
-async def _schema(conn: Connection) -> Check:
-    if fault := await unusable(conn):
-        return Check("schema", State.FAILED, fault)
-    return Check("schema", State.OK, f"It has all {len(migrations())} migrations of this release")
+async def _schema(conn: Connection, _: Settings) -> AsyncGenerator[Check]:
+    fault = await unusable(conn)
+    yield Check(
+        "schema",
+        State.FAILED if fault else State.OK,
+        fault or f"It has all {len(migrations())} migrations of this release",
+    )
 
 
-async def _clock(conn: Connection, _: Settings) -> AsyncGenerator[Check]:
+async def clock_checks(conn: Connection, _: Settings) -> AsyncGenerator[Check]:
     clock = await checkup.clock(conn)
     differs = abs(clock.ahead) > CLOCK
     where = "ahead of" if clock.ahead > 0 else "behind"

@@ -17,7 +17,7 @@ from time import sleep
 from typing import Any, LiteralString, cast
 
 from psycopg import AsyncConnection, Connection, connect
-from psycopg.errors import LockNotAvailable, UndefinedTable
+from psycopg.errors import InsufficientPrivilege, LockNotAvailable, UndefinedTable
 from psycopg.sql import SQL, Identifier
 
 from procession.queue.pool import Database
@@ -91,6 +91,16 @@ class Applied:
 
 def migrate(database: Database) -> list[str]:
     """Apply what is missing and return the names of what was applied."""
+    try:
+        return _migrated(database)
+    except InsufficientPrivilege:
+        raise MigrationError(
+            f"The user of DATABASE_URL may not change the schema {database.schema}: make it the "
+            "owner of the schema and of what is in it. What had been applied before stays."
+        ) from None
+
+
+def _migrated(database: Database) -> list[str]:
     with connect(database.conninfo, autocommit=True) as conn:
         conn.execute("set statement_timeout = 0")
         _alone(conn, database.schema)
@@ -181,6 +191,11 @@ async def unusable(conn: AsyncConnection[Any]) -> str | None:
         applied = [Applied(*row) async for row in await conn.execute(APPLIED)]
     except UndefinedTable:
         applied = []
+    except InsufficientPrivilege:
+        return (
+            "The user of DATABASE_URL may not read the schema: make it the owner of the tables, "
+            "or grant it all on them."
+        )
     ours = migrations()
     return too_old(applied, ours) or changed(applied, ours) or too_new(applied, ours)
 

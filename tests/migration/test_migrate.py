@@ -8,6 +8,7 @@ import pytest
 from procession.queue import migrate as module
 from procession.queue.migrate import Migration, MigrationError, migrate, migrations, unusable
 from procession.queue.pool import Database
+from procession.queue.reach import check_schema
 
 
 async def fault(database):
@@ -33,6 +34,21 @@ def test_each_file_is_applied_once(fresh):
 
     assert migrate(fresh) == names
     assert migrate(fresh) == []
+
+
+def test_who_may_not_change_the_schema_is_told_so(fresh, stranger):
+    with pytest.raises(MigrationError, match=r"may not change the schema public: make it the own"):
+        migrate(stranger(fresh))
+    migrate(fresh)
+    with pytest.raises(MigrationError, match="may not change the schema public"):
+        migrate(stranger(fresh))
+
+
+async def test_who_may_not_read_the_schema_is_told_so(fresh, stranger):
+    migrate(fresh)
+
+    with pytest.raises(MigrationError, match="may not read the schema: make it the owner"):
+        await check_schema(stranger(fresh))
 
 
 async def test_a_process_says_what_the_schema_lacks(fresh):

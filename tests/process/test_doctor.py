@@ -5,6 +5,7 @@ import json
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from time import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,15 +13,17 @@ from fix_process import KEYS
 from fix_queue import jobs_that_differ
 from fix_races import opened
 from fix_runs import add_run, add_worker
+from psycopg import AsyncConnection
+from psycopg.errors import UniqueViolation
 
 from procession.app import at_work, examination
 from procession.app.checks import read
 from procession.app.finding import State
 from procession.app.start import join
 from procession.engine.run import Action, Status
-from procession.queue import holders, mend
+from procession.queue import checkup, holders, mend
 from procession.queue.checkup import hears
-from procession.queue.migrate import migrate
+from procession.queue.migrate import migrate, migrations
 from procession.queue.pool import Database
 from procession.queue.requeue import requeue
 from procession.queue.sealing import Ring
@@ -113,6 +116,83 @@ async def test_a_schema_that_is_not_there_fails(doctor):
     assert checks["schema"][0] == "failed"
     assert "Run `procession migrate`." in checks["schema"][1]
     assert status == 1
+
+
+async def test_a_schema_that_is_behind_or_too_new_fails(doctor, conn):
+    last = migrations()[-1]
+    where = "where version = (select max(version) from schema_migration)"
+    columns = "(version, name, checksum, oldest_release)"
+    try:
+        await conn.execute(f"delete from schema_migration {where}")
+        _, behind, status = await doctor()
+        values = (last.version, last.name, last.checksum, last.oldest_release)
+        await conn.execute(
+            f"insert into schema_migration {columns} values (%s, %s, %s, %s)", values
+        )
+        later = "values (9999, 'later', 'x', '9999.0.0')"
+        await conn.execute(f"insert into schema_migration {columns} {later}")
+        _, newer, _ = await doctor()
+    finally:
+        await conn.execute("delete from schema_migration where version = 9999")
+
+    assert behind["schema"] == (
+        "failed",
+        f"The schema lacks {last.version:04}_{last.name}. Run `procession migrate`.",
+    )
+    assert newer["schema"][0] == "failed"
+    assert newer["schema"][1].startswith("The schema is newer than this release: 9999_later ")
+    assert status == 1
+
+
+async def test_a_user_who_may_not_read_the_schema_fails(doctor, database, stranger):
+    _, checks, status = await doctor(DATABASE_URL=stranger(database).url)
+
+    assert checks["schema"][0] == "failed"
+    assert checks["schema"][1].startswith("The user of DATABASE_URL may not read the schema: ")
+    assert status == 1
+
+
+async def test_a_database_that_is_only_readable_fails(doctor, fresh):
+    async with await AsyncConnection.connect(fresh.url, autocommit=True) as one:
+        name = one.info.dbname
+        await one.execute(f"alter database {name} set default_transaction_read_only = on")
+
+    _, checks, status = await doctor(DATABASE_URL=fresh.url)
+
+    assert (checks["database"][0], status) == ("failed", 1)
+    assert checks["database"][1].endswith(" is only readable")
+
+
+async def test_an_index_that_was_left_half_made_is_told(doctor, conn):
+    await conn.execute("create table twice (a int); insert into twice values (1), (1)")
+    try:
+        with pytest.raises(UniqueViolation):
+            await conn.execute("create unique index concurrently half on twice (a)")
+        _, checks, _ = await doctor()
+    finally:
+        await conn.execute("drop table twice")
+
+    assert checks["indexes"] == ("warning", "Left half made: half")
+
+
+async def test_connections_that_are_too_few_for_one_more_process_are_told(conn, monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", "postgresql://app")
+    monkeypatch.setenv("SECRETS__KEYS", KEYS)
+    settings = read("doctor").model_copy(update={"database__pool_max": 100_000})
+
+    _, found = [one async for one in examination.server_checks(conn, settings)]
+
+    assert found.state is State.WARNING
+    assert found.helps.startswith("A worker more, or an API, may find none: ")
+
+
+async def test_a_clock_that_is_off_is_told(conn, monkeypatch):
+    monkeypatch.setattr(checkup, "time", lambda: time() - 40)
+
+    (found,) = [one async for one in examination.clock_checks(conn, None)]
+
+    assert found.state is State.WARNING
+    assert found.says.startswith("40.0 s behind the database's")
 
 
 @pytest.fixture
@@ -386,4 +466,17 @@ async def test_a_session_that_is_not_set_as_ours_fails(pool, conn, monkeypatch):
     found = [one async for one in examination.session_checks(conn, settings)]
 
     assert found[0].state is State.FAILED
+    assert found[0].says == "Settings of a session do not arrive"
     assert "A pooler stands between" in found[0].helps
+
+
+async def test_a_session_in_another_schema_says_of_which_the_rest_is(pool, conn, monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", "postgresql://app")
+    monkeypatch.setenv("SECRETS__KEYS", KEYS)
+    monkeypatch.setenv("DATABASE__SCHEMA", "mine")
+    settings = read("doctor").model_copy(update={"database_url": str(pool.conninfo)})
+
+    found = [one async for one in examination.session_checks(conn, settings)]
+
+    assert found[0].state is State.FAILED
+    assert found[0].says.endswith("do not arrive: what follows is of the schema public, not mine")
