@@ -18,6 +18,7 @@ from procession.app.notice import notice
 from procession.outbound.http import Client
 from procession.queue.bodies import Bodies
 from procession.queue.claim import Wanted
+from procession.queue.growth import look_on
 from procession.queue.ids import uuid7
 from procession.queue.intake import Intake
 from procession.queue.jobs import Chore, Working
@@ -110,7 +111,7 @@ class Runner:
         tell: Tell = nobody,
     ) -> None:
         assert 1 <= options.concurrency <= MOST, "settings see to it"
-        self._options, self._tell = options, tell
+        self._pool, self._options, self._tell = pool, options, tell
         self._passed_at = monotonic()
         self._held = held = Held()
         row = _row(options, registry)
@@ -156,6 +157,7 @@ class Runner:
                     beside.create_task(self._unless_it_ends(recording)),
                     beside.create_task(self._unless_it_ends(keeping)),
                     beside.create_task(self._when(stop)),
+                    beside.create_task(look_on(self._pool)),
                 ]
                 try:
                     await self.working.run()

@@ -71,6 +71,7 @@ OF_ALL_TENANTS = {
     "first_key.NOTED": "the same",
     "grants.DONE": "rules of the deployment",
     "grants.GRANT": "the same, for all roles",
+    "growth.GROWN": "the schema",
     "holders.HOLDERS": "sessions of the database",
     "idempotency.REMOVE_ANSWERS": "anybody's",
     "intake.QUEUE": "by the keys of what was held",
