@@ -174,9 +174,10 @@ SAVE = """
         returning tenant, run_id, ordinal, undo, position
     ), dropped as (
         delete from attempt using noted
-        where noted.position > 20 and attempt.tenant = noted.tenant
-          and attempt.run_id = noted.run_id and attempt.ordinal = noted.ordinal
-          and attempt.undo = noted.undo and attempt.position <= noted.position - 20
+        where noted.position > 20 and attempt.tenant = any(array[noted.tenant])
+          and attempt.run_id = any(array[noted.run_id])
+          and attempt.ordinal = any(array[noted.ordinal])
+          and attempt.undo = any(array[noted.undo]) and attempt.position <= noted.position - 20
     ), ended as (
         delete from procrastinate_jobs as job using saved
         where not saved.held
