@@ -23,6 +23,16 @@ class Unread(Exception):  # noqa: N818 - an answer within the walk, and nobody's
     """The name gives nothing here."""
 
 
+@dataclass(slots=True)
+class Lists:
+    """The lists of references that were gone over: a text may do so thousands of times."""
+
+    read: dict[str, tuple[Reference, ...] | None] = field(
+        default_factory=dict[str, tuple[Reference, ...] | None]
+    )
+    is_told: bool = False  # that one of them is cut
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
     """Everything that a template of one attempt may read."""
@@ -43,6 +53,7 @@ class Names:
     )
     # by ordinal; None where captured outputs are not read and their placeholders stay as written
     outputs: Mapping[int, Mapping[str, str]] | None = None
+    lists: Lists = field(default_factory=Lists, init=False, compare=False, repr=False)
 
 
 def read(names: Names, name: str, item: Reference | None = None) -> object:
@@ -73,16 +84,30 @@ def output_of(name: str) -> tuple[int, str] | None:
 
 
 def items_of(names: Names, name: str) -> tuple[Reference, ...]:
-    """The references that an each goes over; all of them, however many."""
-    if not name.startswith("data.") or name.count(".") != 1:
-        raise Unread
-    value = read(names, name)
-    if value is None:
-        return ()
-    references = references_of(cast("list[object]", value)) if isinstance(value, list) else None
+    """The references that an each goes over, and one more where it is cut.
+
+    A list is read once, however many blocks go over it.
+    """
+    known = names.lists.read
+    if name not in known:
+        known[name] = _references(names, name)
+    references = known[name]
     if references is None:
         raise Unread
     return references
+
+
+def _references(names: Names, name: str) -> tuple[Reference, ...] | None:
+    if not name.startswith("data.") or name.count(".") != 1:
+        return None
+    try:
+        value = read(names, name)
+    except Unread:
+        return None
+    if value is None:
+        return ()
+    found = references_of(cast("list[object]", value)) if isinstance(value, list) else None
+    return found and found[: MOST_ITEMS + 1]
 
 
 def hop(names: Names, name: str) -> Reference | None:

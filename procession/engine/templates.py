@@ -12,7 +12,6 @@ from contextlib import suppress
 from enum import Enum, auto
 from urllib.parse import quote
 
-from procession.engine.content_type import ContentType, Sensitivity
 from procession.engine.entry import Reference
 from procession.engine.formats import Misfit, between, show
 from procession.engine.placeholders import (
@@ -26,10 +25,7 @@ from procession.engine.placeholders import (
     placeholders,
 )
 from procession.engine.scope import (
-    ENTRY_NAMES,
-    LINKS,
     MOST_ITEMS,
-    TRANSITION_NAMES,
     Names,
     Unread,
     hop,
@@ -125,8 +121,11 @@ def _each(part: Each, names: Names, encoding: Encoding) -> Iterator[str]:
     except Unread:
         yield part.written
         return
-    if len(items) > MOST_ITEMS:
+    if len(items) > MOST_ITEMS and not names.lists.is_told:
+        names.lists.is_told = True
         logger.warning("A template's list of references is cut to its first %d.", MOST_ITEMS)
+    if not part.body:
+        return
     for item in items[:MOST_ITEMS]:
         yield from _pieces(part.body, names, encoding, item)
 
@@ -176,10 +175,9 @@ def _encoded(text: str, part: Value | Span | Site | Unreadable, encoding: Encodi
 def references_in(text: str, names: Names) -> frozenset[Reference]:
     """The entries whose public data the text needs, so that they can be read beforehand."""
     found: set[Reference] = set()
-    for placeholder in placeholders(text):
-        name = placeholder.name or ""
+    for each, name in {(one.each, one.name or "") for one in placeholders(text)}:
         with suppress(Unread):
-            if placeholder.each:
+            if each:
                 found.update(items_of(names, name)[:MOST_ITEMS])
             elif reference := hop(names, name):
                 found.add(reference)
@@ -194,17 +192,3 @@ def far_fields(text: str) -> frozenset[str]:
         for name in names
         if (name[0] == "data" and len(name) == 3) or (name[0] == "item" and len(name) == 2)  # noqa: PLR2004
     )
-
-
-def variables(content_type: ContentType) -> list[str]:
-    """The names that templates about entries of this type may use."""
-    return [
-        *ENTRY_NAMES,
-        *(f"transition.{name}" for name in TRANSITION_NAMES),
-        *(f"links.{name}" for name in (*LINKS, "site")),
-        *(
-            f"data.{name}"
-            for name, field in content_type.fields.items()
-            if field.sensitivity is not Sensitivity.HIDDEN
-        ),
-    ]

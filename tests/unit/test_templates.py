@@ -21,7 +21,6 @@ from procession.engine.templates import (
     placeholders,
     references_in,
     render,
-    variables,
 )
 
 AT = datetime(2026, 11, 30, 8, tzinfo=UTC)
@@ -192,6 +191,31 @@ def test_a_list_is_cut_at_fifty_with_one_warning(caplog):
     assert len(caplog.records) == 1
 
 
+def test_a_list_is_read_once_however_many_blocks_go_over_it(caplog):
+    class Counted(dict):
+        asked = 0
+
+        def get(self, key, default=None):
+            Counted.asked += 1
+            return super().get(key, default)
+
+    entry = struct_replace(ENTRY, data={"Readers": [Counted(BOB)] * 1000})
+    names = replace(NAMES, entry=entry)
+    template = "{{#each data.Readers}}{{/each}}{{#each data.Readers}}x{{/each}}" * 100
+
+    assert render(template, names) == "x" * 5000
+    assert references_in(template, names) == {("Person", "bob")}
+    assert Counted.asked == 2 * 1000  # both names of a reference
+    assert len(caplog.records) == 1
+
+
+def test_a_list_that_holds_more_than_references_is_none_wherever_it_is_cut():
+    entry = struct_replace(ENTRY, data={"List": [BOB] * 60 + ["x"]})
+    template = "{{#each data.List}}x{{/each}}"
+
+    assert render(template * 2, replace(NAMES, entry=entry)) == template * 2
+
+
 def test_a_deleted_entry_has_its_id_and_type_only():
     names = replace(NAMES, entry=Stub(id="a-17", content_type="Article"), transition=None)
     template = "{{id}} {{contentType}} {{status}}{{createdAt}}{{createdBy.name}}{{transition.name}}"
@@ -301,13 +325,6 @@ def test_a_text_is_at_most_a_megabyte():
     assert len(render("{{data.Title}}", names)) == LONGEST
     with pytest.raises(TooLongError):
         render("{{data.Title}}.", names)
-
-
-def test_the_names_of_a_type_leave_out_the_hidden():
-    names = variables(ARTICLE)
-
-    assert {"id", "transition.by.email", "links.run", "data.Price"} <= set(names)
-    assert "data.Note" not in names
 
 
 def test_placeholders_are_listed_with_the_names_they_read():
