@@ -20,16 +20,38 @@ from procession.queue.types import about
 OURS = "procession"
 # They tell at INFO what must not be told: arguments of jobs, full addresses.
 HUSHED = ("procrastinate", "httpx2", "httpcore2", "uvicorn", "asyncio")
+# They try again each second for as long as the database is away, and say so each time.
+REPEATING = ("procession.app.keeper", "procession.queue.manager")
+SELDOM = 60.0  # seconds until one of them may say the same again
 
 
 def set_up(level: str, form: str) -> None:
     """Send everything to standard error in this form, from this level on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines() if form == "json" else Text())
+    handler.addFilter(Seldom())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     for name in HUSHED:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
     logging.captureWarnings(capture=True)
+
+
+class Seldom(logging.Filter):
+    """Keeps back what one that repeats itself has said a short time ago."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}  # the texts are few: they name kinds of faults
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name not in REPEATING:
+            return True
+        message = record.getMessage()
+        if record.created - self._said.get(message, -SELDOM) < SELDOM:
+            return False
+        self._said[message] = record.created
+        return True
 
 
 def said(record: logging.LogRecord) -> str:

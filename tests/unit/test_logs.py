@@ -51,6 +51,26 @@ def test_of_what_was_raised_the_type_and_the_places_are_told_and_never_the_messa
     assert "hunter2" not in text
 
 
+def test_what_goes_on_failing_is_told_once_a_minute(said, monkeypatch):
+    monkeypatch.setattr(logs, "SELDOM", 3600.0)
+    logs.set_up("info", "text")
+    keeper, other = map(logging.getLogger, ("procession.app.keeper", "procession.app.start"))
+
+    for kind in ("PoolTimeout", "PoolTimeout", "OperationalError", "PoolTimeout"):
+        keeper.warning("It cannot be reached: %s", kind)
+        other.warning("Trying again")
+    monkeypatch.setattr(logs, "SELDOM", 0.0)
+    keeper.warning("It cannot be reached: %s", "PoolTimeout")
+
+    told = [line.split(" warning ")[1] for line in said()]
+    assert told.count("Trying again") == 4
+    assert [line for line in told if line != "Trying again"] == [
+        "It cannot be reached: PoolTimeout",
+        "It cannot be reached: OperationalError",
+        "It cannot be reached: PoolTimeout",
+    ]
+
+
 def test_what_a_library_says_is_masked(said):
     logs.set_up("info", "json")
 
