@@ -1,5 +1,6 @@
 """Attempts to perform, and actions that behave as a test needs them to."""
 
+import threading
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -39,6 +40,20 @@ def an_entry(**changes) -> Entry:
         "updated_by": ANN,
     }
     return Entry(**given | changes)
+
+
+class Watched(dict):
+    """Data of an entry that knows by which threads its fields were read."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.threads, self.open = set(), threading.Event()
+        self.open.set()
+
+    def __getitem__(self, name):
+        self.threads.add(threading.current_thread())
+        self.open.wait(10)
+        return super().__getitem__(name)
 
 
 def an_attempt(type_="Custom", parameters=None, undo_of=None, **changes) -> Attempt:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from procession.actions.attempt import Attempt
 from procession.engine.catalogue import ActionType
 from procession.engine.entry import Reference
-from procession.engine.scope import Names
+from procession.engine.scope import MOST_ITEMS, Names
 from procession.engine.templates import (
     MissingOutputError,
     RenderError,
@@ -45,7 +45,7 @@ _FAR = re.compile(r"#each\s|\bdata\.\w+\.\w", re.ASCII)
 def references_of(attempt: Attempt, kind: ActionType) -> tuple[set[Reference], set[str]]:
     """The entries that its templates refer to, and the fields that are read of them."""
     references, fields = set[Reference](), set[str]()
-    texts = list(_far_texts(attempt, kind))
+    texts = [one for one in _templates(attempt, kind) if _FAR.search(one)]
     if not texts:
         return references, fields
     names = names_of(attempt)
@@ -55,11 +55,18 @@ def references_of(attempt: Attempt, kind: ActionType) -> tuple[set[Reference], s
     return references, fields
 
 
-def _far_texts(attempt: Attempt, kind: ActionType) -> Iterator[str]:
+def written_in(attempt: Attempt, kind: ActionType) -> int:
+    """About how many characters of templates there are to fill in, repeated ones as often."""
+    return sum(
+        len(one) * (MOST_ITEMS if "#each" in one else 1) for one in _templates(attempt, kind)
+    )
+
+
+def _templates(attempt: Attempt, kind: ActionType) -> Iterator[str]:
     definition = attempt.action
     for name, text in definition.parameters.items():
         is_rendered = encoding_for(definition.type, name) and not kind.is_credential(name)
-        if is_rendered and _FAR.search(text):
+        if is_rendered and "{{" in text:
             yield text
 
 

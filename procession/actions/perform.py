@@ -8,21 +8,25 @@ outside (a stopping worker, a lost lease) is the one thing that goes on.
 import asyncio
 import inspect
 import logging
-import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from contextvars import copy_context
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 from typing import cast
 
 from procession.actions.answered import unanswered
 from procession.actions.attempt import Attempt, Performed
 from procession.actions.base import Action, Context, Entries, Kept
-from procession.actions.caught import caught
-from procession.actions.parameters import UnrenderedError, parameters_of, references_of
+from procession.actions.parameters import (
+    UnrenderedError,
+    parameters_of,
+    references_of,
+    written_in,
+)
 from procession.actions.registry import Registry
+from procession.actions.thread import filled, in_thread
+from procession.engine.catalogue import ActionType
 from procession.engine.masking import mask
 from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
 from procession.engine.redaction import redact
@@ -84,30 +88,36 @@ class _Performing:
         action = self.registry.get(type_)
         if action is None:
             return Failed(f"No worker here serves the type {type_}.", retryable=True)
+        known: list[str] = []
+        doing = asyncio.create_task(self._doing(action, kept, known))
+        return _without(await _ended(doing, limit), known)
+
+    async def _doing(self, action: Action, kept: Kept, known: list[str]) -> object:
+        """What the action says, once its parameters are filled in; its credentials are noted."""
+        type_ = self.attempt.action.type
+        kind = self.registry.kind(type_)
+        written = written_in(self.attempt, kind)
         try:
-            attempt = await self._informed()
-            kind = self.registry.kind(type_)
-            parameters = parameters_of(attempt, kind)
+            attempt = await self._informed(kind, written)
+            fill = partial(parameters_of, attempt, kind)
+            parameters = await filled(fill, written, attempt.subject)
         except UnrenderedError as error:
             return Failed(str(error), retryable=error.retryable)
         except OUTAGES:
             return Failed(UNREAD, retryable=True)
+        known += (value for name, value in parameters.items() if kind.is_credential(name))
         context = attempt.context(self.client, kept, self.entries, children=self)
-        act = _act(action, context, parameters, blocking=self.registry.is_blocking(type_))
-        outcome = await _ended(asyncio.create_task(act), limit)
-        if outcome.error is None:
-            return outcome
-        known = [value for name, value in parameters.items() if kind.is_credential(name)]
-        return _without(outcome, known)
+        return await _act(action, context, parameters, blocking=self.registry.is_blocking(type_))
 
-    async def _informed(self) -> Attempt:
+    async def _informed(self, kind: ActionType, written: int) -> Attempt:
         """The attempt with what its templates read of other entries."""
-        kind = self.registry.kind(self.attempt.action.type)
-        references, fields = references_of(self.attempt, kind)
+        attempt = self.attempt
+        seek = partial(references_of, attempt, kind)
+        references, fields = await filled(seek, written, attempt.subject)
         if not references or self.entries is None:
-            return self.attempt
+            return attempt
         found = await self.entries.referenced(references, fields)
-        return replace(self.attempt, references=found)
+        return replace(attempt, references=found)
 
     def serves(self, type_: str) -> bool:
         return self.registry.get(type_) is not None
@@ -123,34 +133,12 @@ async def _act(
 ) -> object:
     try:
         if blocking:
-            said = await _in_thread(lambda: action.perform(context, parameters))
+            said = await in_thread(lambda: action.perform(context, parameters))
         else:
             said = action.perform(context, parameters)
         return await said if inspect.isawaitable(said) else said
     except SystemExit as error:  # would end the worker
         return Failed(type(error).__name__, retryable=True)
-
-
-async def _in_thread(work: Callable[[], object]) -> object:
-    """What a blocking function returns. The thread is a daemon: one that hangs holds up no exit."""
-    loop = asyncio.get_running_loop()
-    ended = loop.create_future()
-    context = copy_context()
-
-    def run() -> None:
-        said = caught(lambda: context.run(work))
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(tell, said)
-
-    def tell(said: tuple[object, BaseException | None]) -> None:
-        if not ended.done():  # it was left behind
-            ended.set_result(said)
-
-    threading.Thread(target=run, name="action", daemon=True).start()
-    result, error = await ended
-    if error is not None:
-        raise error
-    return result
 
 
 async def _ended(doing: asyncio.Task[object], limit: timedelta | None) -> Outcome:
@@ -214,7 +202,7 @@ def _without(outcome: Outcome, credentials: list[str]) -> Outcome:
     Its author may have cut what he tells, and a credential in two.
     """
     error: object = outcome.error
-    if not isinstance(error, str):
+    if not isinstance(error, str) or not credentials:
         return outcome
     return replace(outcome, error=mask(error, credentials, is_cut=True))
 

@@ -7,6 +7,7 @@ taken out of what is kept of it.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from typing_extensions import override
 
@@ -14,6 +15,7 @@ from procession.actions.answered import unanswered
 from procession.actions.base import Action, Context, Parameter
 from procession.actions.logged import Call, delivery_id, on_record
 from procession.actions.request_message import Message, UnfitError, message_of, without
+from procession.actions.thread import filled
 from procession.actions.webhook import outcome_of
 from procession.engine.branches import REQUEST
 from procession.engine.json_path import holds
@@ -108,7 +110,8 @@ class Request(Action):
         slug = parameters.get(REQUEST, "").strip()
         try:
             found = await self._stored.find(context.tenant.slug, slug)
-            sending = self._stored.sending(context, slug, found)
+            fill = partial(self._stored.sending, context, slug, found)
+            sending = await filled(fill, found.request.written if found else 0, context.entry)
         except FAULTS:
             return Failed("The stored request cannot be read now.", retryable=True)
         except UnfitError as error:
@@ -168,7 +171,7 @@ class Sending:
         request, message, call = self.found.request, self.message, self.call
         call.headers = headers = without(message.headers, way_in) | dict(way_in)
         call.secrets, call.answer = tuple(self.access.secrets), None
-        call.answer = await self.context.http.request(
+        call.answer = await self.access.client.request(
             request.method,
             self.url,
             headers=headers,

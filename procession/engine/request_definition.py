@@ -52,6 +52,12 @@ class RequestDefinition(Struct, frozen=True, kw_only=True):
     success_json_path: str | None = None
 
     @property
+    def written(self) -> int:
+        """How many characters there are to fill in."""
+        texts = (self.path_template, *self.header_templates.values(), self.body_template or "")
+        return sum(len(one) for one in texts if "{{" in one)
+
+    @property
     def is_json(self) -> bool:
         """Whether its body says that it is JSON."""
         kind = self.body_content_type.partition(";")[0].strip().lower()

@@ -3,9 +3,10 @@
 import asyncio
 import base64
 import json
+import threading
 
 import pytest
-from fix_actions import ARTICLE, an_entry
+from fix_actions import ARTICLE, Watched, an_entry
 from fix_ledger import CLIENT_SECRET
 from fix_receiver import answer, close, hang, raw
 from fix_requests import QUICK
@@ -42,6 +43,16 @@ async def test_a_request_is_sent_as_it_is_stored(sender, receiver):
     assert came.headers["content-type"] == "application/json"
     assert came.headers["idempotency-key"] == KEY
     assert "authorization" not in came.headers
+
+
+async def test_a_long_request_is_filled_in_beside_the_loop(sender, receiver):
+    await sender.connect(receiver.url())
+    await sender.keep(bodyTemplate=BODY + " " * 20_000)
+    data = Watched({"Title": "Hello"})
+
+    assert (await sender.outcome(entry=an_entry(data=data))) == Succeeded(response_status=200)
+    assert data.threads
+    assert threading.main_thread() not in data.threads
 
 
 @pytest.mark.parametrize(

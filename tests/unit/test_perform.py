@@ -2,7 +2,7 @@ import asyncio
 import threading
 
 import pytest
-from fix_actions import an_action, an_attempt, an_entry
+from fix_actions import Watched, an_action, an_attempt, an_entry
 
 from procession.actions import Failed, Parameter, Skipped, Succeeded, Unknown
 from procession.actions import perform as performing
@@ -299,6 +299,38 @@ async def test_a_parameter_that_grows_too_long_fails_for_good(performed):
     outcome = (await performed(doing(Succeeded()), attempt)).outcome
 
     assert outcome == Failed("The parameter Line is too long.")
+
+
+@pytest.mark.parametrize(
+    ("line", "title", "is_aside"),
+    [
+        ("{{data.Title}}", "x", False),
+        ("{{data.Title}}" * 2_000, "x", True),
+        ("{{#each data.Title}}" + "{{item.Name}}" * 30 + "{{/each}}", [], True),
+        ("{{data.Title}}", "x" * 20_000, True),
+        ("no placeholder" * 2_000, "x" * 20_000, False),
+    ],
+)
+async def test_what_takes_a_while_to_fill_in_does_not_hold_up_the_loop(
+    performed, line, title, is_aside
+):
+    data = Watched({"Title": title})
+    attempt = an_attempt(parameters={"Line": line}, entry=an_entry(data=data))
+
+    assert (await performed(doing(Succeeded()), attempt)).outcome == Succeeded()
+    assert bool(data.threads - {threading.main_thread()}) is is_aside
+    assert not is_aside or threading.main_thread() not in data.threads
+
+
+async def test_the_attempt_limit_counts_what_filling_in_takes(performed):
+    data = Watched({"Title": "x" * 20_000})
+    data.open.clear()
+    attempt = an_attempt(parameters={"Line": "{{data.Title}}"}, entry=an_entry(data=data))
+
+    outcome = (await performed(doing(Succeeded()), attempt, limit=0.05)).outcome
+
+    data.open.set()
+    assert outcome == Unknown(performing.LIMIT)
 
 
 async def test_a_type_that_is_not_served_waits_for_who_serves_it(performed):
