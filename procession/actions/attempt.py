@@ -120,7 +120,7 @@ class Attempt:
             attempt=self.number,
             idempotency_key=self.idempotency_key,
             entry=self.subject,
-            http=client.of(self.tenant.slug),
+            http=client.of(self.tenant.slug).owned_by(self.action.type),
             content_type=self.defined,
             event=self.event,
             compensation_of=self.ordinal if self.undo else None,

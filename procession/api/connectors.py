@@ -15,8 +15,9 @@ from procession.engine.connector import Auth
 from procession.engine.connector_body import parse_connector
 from procession.engine.errors import ConflictError, found
 from procession.outbound.access import Access, MissingSecretError, OutsideError
+from procession.outbound.answer import is_success
 from procession.outbound.capture import NOTHING
-from procession.outbound.faults import AddressRefused, Fault
+from procession.outbound.faults import Fault
 from procession.outbound.guard import is_allowed_host
 from procession.outbound.oauth import GrantError, Tokens
 from procession.queue import connectors
@@ -133,7 +134,7 @@ async def test_connector(slug: Slug, tenant: Tenant, request: Request) -> Probed
     began = monotonic()
     came, error = await _probed(request, kept)
     return Probed(
-        ok=came is not None and 200 <= came < 300,  # noqa: PLR2004
+        ok=came is not None and is_success(came),
         status=came,
         duration_ms=round((monotonic() - began) * 1000),
         error=error,
@@ -150,7 +151,7 @@ async def _probed(request: Request, kept: Kept) -> tuple[int | None, str | None]
         url = link.url(kept.connector.probe_path)
         access = Access(link, client, Tokens())  # none from before: it is tried whether one is had
         answer = await access.send(
-            lambda headers: client.get(url, headers=headers, capture=NOTHING)
+            lambda headers: access.client.get(url, headers=headers, capture=NOTHING)
         )
     except UnreadableError:
         return None, "A secret of it cannot be read by any key: enter it again."
@@ -159,5 +160,5 @@ async def _probed(request: Request, kept: Kept) -> tuple[int | None, str | None]
     except (MissingSecretError, GrantError) as error:
         return None, str(error)
     except Fault as fault:
-        return None, str(fault) if isinstance(fault, AddressRefused) else fault.kind
+        return None, fault.told
     return answer.status_code, None

@@ -50,6 +50,9 @@ class Access:
     secrets: list[str] = field(default_factory=list[str])  # those used, and what they became
     _kept: Token | None = None  # a token that is not of this call's own asking
 
+    def __post_init__(self) -> None:
+        self.client = self.client.owned_by(self.link.key)  # no other credential shares its way
+
     async def send(self, once: Send) -> Answer:
         """Send with what lets in; once more where a token may have grown too old."""
         answer = await once(await self._headers())

@@ -1,11 +1,14 @@
 """The connections that are open, and those that are kept a moment for the next call.
 
-A kept one was judged when it was made. httpcore has a pool, which looks through all of its
-connections twice a call: with twenty calls in flight that was a third of what a call cost.
+A kept one was judged when it was made, and carries nothing but its owner's calls: a server that is
+confused about where one of them ends takes the next for a part of it, or answers it amiss.
+httpcore has a pool, which looks through all of its connections twice a call: with twenty calls in
+flight that was a third of what a call cost.
 """
 
 import ssl
 from collections import OrderedDict, deque
+from collections.abc import Hashable
 
 import httpcore2 as httpcore
 
@@ -13,10 +16,10 @@ from procession.outbound.guard import Guard, Target
 from procession.outbound.resolve import Resolve
 from procession.outbound.stream import connect
 
-KEPT = 50
+KEPT = 100
 KEPT_SECONDS = 4.0  # below the five after which many servers close theirs
 
-Origin = tuple[bytes, str, int]
+Place = tuple[Hashable, bytes, str, int]  # whose it is, and where it leads
 
 
 class Connections:
@@ -27,13 +30,12 @@ class Connections:
         self._resolve = resolve
         self._secured = secured
         secured.set_alpn_protocols(["http/1.1"])
-        self._idle = dict[Origin, deque[httpcore.AsyncHTTP11Connection]]()
-        self._kept = OrderedDict[httpcore.AsyncHTTP11Connection, Origin]()  # the oldest first
+        self._idle = dict[Place, deque[httpcore.AsyncHTTP11Connection]]()
+        self._kept = OrderedDict[httpcore.AsyncHTTP11Connection, Place]()  # the oldest first
 
-    async def take(self, aim: Target) -> httpcore.AsyncHTTP11Connection:
+    async def take(self, owner: Hashable, aim: Target) -> httpcore.AsyncHTTP11Connection:
         """A connection that nobody else has."""
-        origin = (aim.scheme, aim.host, aim.port)
-        while idle := self._idle.get(origin):
+        while idle := self._idle.get(_place(owner, aim)):
             connection = idle.pop()
             self._forget(connection, idle)
             if not connection.has_expired():
@@ -43,17 +45,19 @@ class Connections:
         url = httpcore.URL(scheme=aim.scheme, host=aim.host, port=aim.port)
         return httpcore.AsyncHTTP11Connection(url.origin, stream, KEPT_SECONDS)
 
-    async def give_back(self, aim: Target, connection: httpcore.AsyncHTTP11Connection) -> None:
+    async def give_back(
+        self, owner: Hashable, aim: Target, connection: httpcore.AsyncHTTP11Connection
+    ) -> None:
         """Keep it, unless it was closed or said too much; and close what was kept long enough."""
         if not connection.is_idle() or _has_more(connection):
             await connection.aclose()
             return
-        origin = (aim.scheme, aim.host, aim.port)
-        self._idle.setdefault(origin, deque()).append(connection)
-        self._kept[connection] = origin
+        place = _place(owner, aim)
+        self._idle.setdefault(place, deque()).append(connection)
+        self._kept[connection] = place
         while self._kept and self._is_over(next(iter(self._kept))):
-            oldest, origin = next(iter(self._kept.items()))
-            idle = self._idle[origin]
+            oldest, place = next(iter(self._kept.items()))
+            idle = self._idle[place]
             idle.popleft()
             self._forget(oldest, idle)
             await oldest.aclose()
@@ -66,9 +70,9 @@ class Connections:
         connection: httpcore.AsyncHTTP11Connection,
         rest: deque[httpcore.AsyncHTTP11Connection],
     ) -> None:
-        origin = self._kept.pop(connection)
+        place = self._kept.pop(connection)
         if not rest:
-            del self._idle[origin]
+            del self._idle[place]
 
     async def aclose(self) -> None:
         kept = list(self._kept)
@@ -76,6 +80,10 @@ class Connections:
         self._idle.clear()
         for connection in kept:
             await connection.aclose()
+
+
+def _place(owner: Hashable, aim: Target) -> Place:
+    return (owner, aim.scheme, aim.host, aim.port)
 
 
 def _has_more(connection: httpcore.AsyncHTTP11Connection) -> bool:

@@ -11,42 +11,27 @@ of httpx would double what a call costs, for redirects, cookies and proxies that
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Self, TypedDict, Unpack
+from typing import Self, Unpack
 
 import httpcore2 as httpcore
-import msgspec
 
 from procession.outbound.answer import Answer, HttpReply
 from procession.outbound.breaker import BreakerRule, Breakers, is_good
-from procession.outbound.capture import WHOLE, Capture
+from procession.outbound.call import Options, message, request, spanned
+from procession.outbound.capture import WHOLE
 from procession.outbound.connections import Connections
 from procession.outbound.faults import ConnectionLost, Fault
 from procession.outbound.guard import Guard, Network, Target, target
-from procession.outbound.headers import encoded, with_ours
+from procession.outbound.headers import encoded
 from procession.outbound.resolve import Resolve, Resolver
 from procession.outbound.retry import REPLAYED, SAFE, Retries, Sleep, Tries
-from procession.outbound.spans import Attributes, Span, SpanKind, span
 from procession.outbound.stream import PROGRESS, Progress
 
 logging.getLogger("httpcore2").setLevel(logging.WARNING)  # it logs headers, and so credentials
-
-Headers = Mapping[str, str]
-
-
-class Options(TypedDict, total=False):
-    """What a call may say beside its method and address."""
-
-    headers: Headers
-    each_try: Callable[[], Headers]  # headers that are made anew for every try
-    content: bytes
-    json: object
-    capture: Capture
-    resend: bool  # whether a request that may have arrived may be sent once more
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +44,7 @@ class Rules:
 
 
 class Client:
-    """The calls of a process. Tenants share its connections, and have breakers of their own."""
+    """The calls of a process. Tenants share neither its connections nor its breakers."""
 
     def __init__(
         self,
@@ -99,7 +84,7 @@ class Client:
     ) -> Answer:
         """Call, try again what may be, and read as much of the answer as the capture takes."""
         aim = target(url)
-        with _span(method, aim) as one:
+        with spanned(method, aim) as one:
             reply, tries = await self._reply(tenant, method, aim, options)
             one.set_attribute("http.response.status_code", reply.status)
             one.set_attribute("http.request.resend_count", tries - 1)
@@ -123,9 +108,9 @@ class Client:
     ) -> Answer:
         """One try in a time of its own, past the breakers; nothing of the body is read."""
         aim = target(url)
-        request = _request(method, aim, *_message(method, options))
-        with _span(method, aim) as one:
-            reply = await self._try(aim, request, within, progress)
+        sent = request(method, aim, *message(method, options))
+        with spanned(method, aim) as one:
+            reply = await self._try(None, aim, sent, within, progress)
             one.set_attribute("http.response.status_code", reply.status)
         await reply.aclose()
         return Answer(reply.status, reply.headers, b"")
@@ -133,7 +118,7 @@ class Client:
     async def _reply(
         self, tenant: str, method: str, aim: Target, options: Options
     ) -> tuple[HttpReply, int]:
-        headers, body = _message(method, options)
+        headers, body = message(method, options)
         keyed = any(name.lower() == b"idempotency-key" for name, _ in headers)
         retries = Retries[HttpReply](
             self._tries,
@@ -142,14 +127,15 @@ class Client:
             sleep=self._sleep,
         )
         each_try, each = options.get("each_try"), self._tries.each
+        owner = (tenant, options.get("owner"))
 
         def once() -> httpcore.Request:
             fresh = encoded(each_try()) if each_try else []
-            return _request(method, aim, headers + fresh, body)
+            return request(method, aim, headers + fresh, body)
 
         with self._breakers.call(tenant, aim.host) as call:
             try:
-                reply = await retries.send(lambda: self._try(aim, once(), each, Progress()))
+                reply = await retries.send(lambda: self._try(owner, aim, once(), each, Progress()))
             except Fault as fault:
                 fault.tries = retries.made
                 raise
@@ -159,13 +145,18 @@ class Client:
         return reply, retries.made
 
     async def _try(
-        self, aim: Target, request: httpcore.Request, within: timedelta, progress: Progress
+        self,
+        owner: Hashable,
+        aim: Target,
+        request: httpcore.Request,
+        within: timedelta,
+        progress: Progress,
     ) -> HttpReply:
         """One sending, until the headers of the answer."""
         PROGRESS.set(progress)
         try:
             async with asyncio.timeout(within.total_seconds()):
-                connection = await self._connections.take(aim)
+                connection = await self._connections.take(owner, aim)
                 response = await connection.handle_async_request(request)
                 progress.answered = True
         except TimeoutError:
@@ -174,53 +165,24 @@ class Client:
             raise ValueError("A header that may not be sent") from None
         except (httpcore.NetworkError, httpcore.ProtocolError):
             raise ConnectionLost(aim.host) from None
-        return HttpReply(response, partial(self._connections.give_back, aim, connection))
-
-
-def _span(method: str, aim: Target) -> AbstractContextManager[Span]:
-    """The call as traces have it: to whom, and no more of the address."""
-    about: Attributes = {
-        "http.request.method": method,
-        "url.scheme": aim.scheme.decode(),
-        "server.address": aim.host,
-        "server.port": aim.port,
-    }
-    return span(method, SpanKind.CLIENT, attributes=about)
-
-
-def _message(method: str, options: Options) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    """The headers and bytes that are the same for every try."""
-    given = dict(options.get("headers", {}))
-    body = options.get("content", b"")
-    if "json" in options:
-        body = msgspec.json.encode(options["json"])
-        given.setdefault("Content-Type", "application/json")
-    headers = encoded(with_ours(given))
-    if body or method in ("POST", "PUT", "PATCH"):
-        headers.append((b"Content-Length", str(len(body)).encode()))
-    return headers, body
-
-
-def _request(
-    method: str, aim: Target, headers: list[tuple[bytes, bytes]], body: bytes
-) -> httpcore.Request:
-    return httpcore.Request(
-        method,
-        httpcore.URL(scheme=aim.scheme, host=aim.host, port=aim.port, target=aim.path),
-        headers=[(b"Host", aim.authority), *headers],
-        content=body,
-    )
+        return HttpReply(response, partial(self._connections.give_back, owner, aim, connection))
 
 
 class TenantClient:
     """What an action calls out with."""
 
-    def __init__(self, client: Client, tenant: str) -> None:
+    def __init__(self, client: Client, tenant: str, owner: Hashable = None) -> None:
         self._client = client
         self._tenant = tenant
+        self._owner = owner
+
+    def owned_by(self, owner: Hashable) -> "TenantClient":
+        """The client whose connections carry what this one of the tenant sends, and no more."""
+        return TenantClient(self._client, self._tenant, owner)
 
     async def request(self, method: str, url: str, **options: Unpack[Options]) -> Answer:
         """The answer, whatever its status; raises a fault when there is none."""
+        options.setdefault("owner", self._owner)
         return await self._client.request(self._tenant, method.upper(), url, **options)
 
     @property

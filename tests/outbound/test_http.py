@@ -1,10 +1,13 @@
 import asyncio
+import re
 import socket
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 from fix_receiver import answer, answers, close, drip, endless, hang, raw, redirect, reset
 
+from procession.outbound import connections
 from procession.outbound.capture import EXCERPT
 from procession.outbound.faults import (
     AddressRefused,
@@ -15,6 +18,7 @@ from procession.outbound.faults import (
     Timeout,
 )
 from procession.outbound.retry import Tries
+from procession.outbound.stream import Progress
 
 ONCE = Tries(retries=0)
 QUICK = Tries(retries=0, each=timedelta(milliseconds=200))
@@ -88,14 +92,76 @@ async def test_a_connection_that_the_receiver_closed_is_not_used_again(receiver,
 async def test_what_comes_behind_an_answer_is_no_answer_to_the_next_call(
     receiver, make_client, more
 ):
-    client = make_client(tries=ONCE)
+    client = make_client(tries=ONCE).of("acme")
     receiver.will(raw(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" + more), answer(500))
 
-    first = await client.of("acme").post(receiver.url())
-    second = await client.of("other").post(receiver.url())
+    first = await client.post(receiver.url())
+    second = await client.post(receiver.url())
 
     assert (first.status_code, first.content, second.status_code) == (200, b"ok", 500)
     assert [one.connection for one in receiver.received] == [1, 2]
+
+
+async def test_a_connection_is_kept_for_its_owner_alone(receiver, make_client):
+    client = make_client()
+    acme, other = client.of("acme"), client.of("other")
+    owners = [acme, other, acme.owned_by("ledger"), acme.owned_by("mill"), other.owned_by("mill")]
+
+    for one in owners * 2:
+        await one.post(receiver.url())
+    await client.once(
+        "POST", receiver.url(), within=timedelta(seconds=5), progress=Progress(), content=b"a"
+    )
+
+    assert [one.connection for one in receiver.received] == [1, 2, 3, 4, 5] * 2 + [6]
+
+
+async def test_the_connections_that_are_kept_are_so_many_and_the_oldest_goes(
+    receiver, make_client, monkeypatch
+):
+    monkeypatch.setattr(connections, "KEPT", 2)
+    client = make_client()
+
+    for tenant in ("one", "two", "three", "three", "two", "one"):
+        await client.of(tenant).get(receiver.url())
+
+    assert [one.connection for one in receiver.received] == [1, 2, 3, 3, 2, 4]
+
+
+async def skips_bodies(reader, writer, seen, serving):
+    """Answers each head that it reads, and reads nothing else of a request but a POST's body."""
+    serving.append(asyncio.current_task())
+    with suppress(asyncio.IncompleteReadError, OSError):
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            seen.append(head.partition(" HTTP/")[0])
+            length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
+            if head.startswith("POST") and length:
+                await reader.readexactly(int(length[1]))
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            if "connection: close" in head.lower():
+                break
+    writer.close()
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"])
+async def test_a_body_that_is_skipped_is_not_read_as_a_request(make_client, method):
+    seen, serving = [], []
+    server = await asyncio.start_server(
+        lambda reader, writer: skips_bodies(reader, writer, seen, serving), "127.0.0.1", 0
+    )
+    made = make_client(tries=ONCE)
+    client = made.of("acme")
+    hidden = b"GET /hidden HTTP/1.1\r\nHost: x\r\nX-Rest: "
+
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await client.request(method, f"{url}/a", content=hidden)
+        await client.post(f"{url}/b", content=b"mine", headers={"Authorization": "Bearer mine"})
+        await made.aclose()
+        await asyncio.gather(*serving)
+
+    assert seen == [f"{method} /a", "POST /b"]
 
 
 async def test_a_name_is_looked_up_once_and_its_judged_address_dialled(receiver, make_client):

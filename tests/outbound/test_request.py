@@ -4,16 +4,19 @@ import asyncio
 import base64
 import json
 import threading
+from datetime import timedelta
 
 import pytest
-from fix_actions import ARTICLE, Watched, an_entry
+from fix_actions import ARTICLE, Watched, an_attempt, an_entry
 from fix_ledger import CLIENT_SECRET
 from fix_receiver import answer, close, hang, raw
-from fix_requests import QUICK
+from fix_requests import ONCE, QUICK
 from starlette.responses import JSONResponse
 
 from procession.actions.base import Kept
+from procession.actions.load import built_in, load
 from procession.actions.logged import CUT_OFF
+from procession.actions.perform import perform
 from procession.engine.content_type import ContentType, Field
 from procession.engine.outcome import Failed, Succeeded, Unknown
 from procession.queue.connectors import place_of
@@ -53,6 +56,22 @@ async def test_a_long_request_is_filled_in_beside_the_loop(sender, receiver):
     assert (await sender.outcome(entry=an_entry(data=data))) == Succeeded(response_status=200)
     assert data.threads
     assert threading.main_thread() not in data.threads
+
+
+async def test_no_connection_is_shared_by_two_connectors_or_with_a_webhook(sender, receiver):
+    await sender.connect(receiver.url("/ledger"))
+    await sender.connect(receiver.url("/mill"), slug="mill")
+    await sender.keep()
+    await sender.keep("grind", connectorSlug="mill")
+
+    for _ in range(2):
+        await sender.outcome()
+        await sender.outcome(slug="grind")
+        hook = an_attempt("Webhook", {"Url": receiver.url("/hook")})
+        client, limit = sender.clients[ONCE], timedelta(seconds=20)
+        await perform(load(built_in(), []), hook, client=client, limit=limit)
+
+    assert [one.connection for one in receiver.received] == [1, 2, 3, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
