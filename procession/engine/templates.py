@@ -103,16 +103,30 @@ def render(text: str, names: Names, *, encoding: Encoding = Encoding.PLAIN) -> s
 def _pieces(
     parts: tuple[Part, ...], names: Names, encoding: Encoding, item: Reference | None
 ) -> Iterator[str]:
+    known: dict[str, str] = {}  # what is written alike is shown alike, but for the very start
     for part in parts:
-        if isinstance(part, Each):
-            yield from _each(part, names, encoding)
-        elif isinstance(part, str):
+        if isinstance(part, str):
             yield part
+        elif isinstance(part, Each):
+            yield from _each(part, names, encoding)
+        elif isinstance(part, Value | Site) and part.at_start:
+            yield _piece(part, names, encoding, item)
         else:
-            try:
-                yield _encoded(_shown(part, names, item), part, encoding)
-            except (Unread, Misfit):
-                yield part.written
+            if part.written not in known:
+                known[part.written] = _piece(part, names, encoding, item)
+            yield known[part.written]
+
+
+def _piece(
+    part: Value | Span | Site | Unreadable,
+    names: Names,
+    encoding: Encoding,
+    item: Reference | None,
+) -> str:
+    try:
+        return _encoded(_shown(part, names, item), part, encoding)
+    except (Unread, Misfit):
+        return part.written
 
 
 def _each(part: Each, names: Names, encoding: Encoding) -> Iterator[str]:

@@ -209,6 +209,31 @@ def test_a_list_is_read_once_however_many_blocks_go_over_it(caplog):
     assert len(caplog.records) == 1
 
 
+def test_what_is_written_alike_is_read_once_for_each_item():
+    class Counted(dict):
+        asked = 0
+
+        def get(self, key, default=None):
+            Counted.asked += 1
+            return super().get(key, default)
+
+    far = {("Person", "bob"): Counted(Name="Bob"), ("Person", "eve"): Counted(Name="Eve")}
+    template = "{{#each data.Readers}}" + "{{item.Name}}{{item.Gone}}" * 100 + "{{/each}}"
+
+    shown = render(template, replace(NAMES, references=far))
+
+    assert shown == "Bob" * 100 + "Eve" * 100
+    assert Counted.asked == 2 * 2
+
+
+def test_an_address_at_the_very_start_is_no_part_wherever_it_comes_again():
+    template = '{{data.Title}}{{data.Title}}{{links.site "a"}}'
+
+    assert render(template, NAMES, encoding=Encoding.URL) == (
+        'A <b> "c"A%20%3Cb%3E%20%22c%22https%3A%2F%2Fsite.example%2Fa'
+    )
+
+
 def test_a_list_that_holds_more_than_references_is_none_wherever_it_is_cut():
     entry = struct_replace(ENTRY, data={"List": [BOB] * 60 + ["x"]})
     template = "{{#each data.List}}x{{/each}}"
