@@ -16,6 +16,8 @@ from procession.client.errors import ClientError, RefusedError, UnreachableError
 Shape = TypeVar("Shape")
 Json = Mapping[str, object]
 
+STEPS = ("", ".", "..")  # in a path they lead elsewhere
+
 _SENDABLE = re.compile(r"[ -~]*")
 _HALF = re.compile(r"[\ud800-\udfff]")
 
@@ -94,6 +96,8 @@ def path(*parts: str) -> str:
     """The path of a thing, whatever its names are made of."""
     if _unsayable(parts):
         raise ClientError("It is no name: it holds half of a character")
+    if step := next((f'"{one}"' for one in parts if one in STEPS), None):
+        raise ClientError(f"There is {step}, where a name is wanted")
     return "/api/" + "/".join(quote(one, safe="") for one in parts)
 
 
