@@ -21,7 +21,7 @@ OURS = "procession"
 # They tell at INFO what must not be told: arguments of jobs, full addresses.
 HUSHED = ("procrastinate", "httpx2", "httpcore2", "uvicorn", "asyncio")
 # They try again each second for as long as the database is away, and say so each time.
-REPEATING = ("procession.app.keeper", "procession.queue.manager")
+REPEATING = ("procession.app.keeper", "procession.queue.manager", "psycopg.pool")
 SELDOM = 60.0  # seconds until one of them may say the same again
 
 
@@ -41,16 +41,17 @@ class Seldom(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[str, float] = {}  # the texts are few: they name kinds of faults
+        self._said: dict[str, float] = {}  # ours are few: they name kinds of faults
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name not in REPEATING:
             return True
-        message = record.getMessage()
-        if record.created - self._said.get(message, -SELDOM) < SELDOM:
+        is_ours = record.name.partition(".")[0] == OURS
+        text = record.getMessage() if is_ours else record.msg  # before what fills it
+        if record.created - self._said.get(text, -SELDOM) < SELDOM:
             return False
-        self._said[message] = record.created
+        self._said[text] = record.created
         return True
 
 

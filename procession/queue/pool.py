@@ -31,6 +31,10 @@ PLAIN = "-c jit=off"
 # leases of those runs end: they last 15, and are renewed every 5.
 IDLE = 5
 
+# Seconds. The pool doubles its wait before each try: left to itself, it is away for as long again
+# as the server was. After this long it gives up, and begins anew at the next call.
+RECONNECTING = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Database:
@@ -91,6 +95,7 @@ def make_pool(database: Database) -> Pool:
         min_size=database.pool_min,
         max_size=database.pool_max,
         timeout=database.connect_timeout,
+        reconnect_timeout=RECONNECTING,
         configure=autocommit,
         open=False,
     )

@@ -16,6 +16,8 @@ from procession.queue.pool import Database
 
 pytestmark = pytest.mark.slow
 
+AWAY = 20  # seconds, after which a wait that doubles each time is one of sixteen
+
 
 @pytest.fixture
 def own(home):
@@ -54,6 +56,25 @@ async def test_postgres_is_restarted_under_load_and_nothing_is_lost(
     assert len({one.headers["webhook-id"] for one in receiver.received}) == _kept(own.url) == 100
     assert await worker.stop() == 0
     assert await api.stop() == 0
+
+
+async def test_however_long_postgres_was_away_a_worker_is_back_within_seconds(own, home, work):
+    port = await free_port()
+    worker = await work(url=own.url, PORT=port)
+    os.kill(postmaster(home / "postgres"), signal.SIGQUIT)
+    await worker.until("The keeper cannot reach the database")
+    await asyncio.sleep(AWAY)
+    own.restart()
+
+    async with asyncio.timeout(8), httpx2.AsyncClient(trust_env=False) as client:
+        while True:
+            ready = await client.get(f"http://127.0.0.1:{port}/health/ready")
+            if ready.status_code == 200:
+                break
+            await asyncio.sleep(0.1)
+
+    assert ready.json() == {"status": "ready"}
+    assert await worker.stop() == 0
 
 
 async def _save(client, count):
