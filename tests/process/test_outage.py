@@ -16,7 +16,7 @@ from procession.queue.pool import Database
 
 pytestmark = pytest.mark.slow
 
-AWAY = 20  # seconds, after which a wait that doubles each time is one of sixteen
+AWAY = 14  # seconds, after which a wait that doubles each time is one of sixteen
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def test_however_long_postgres_was_away_a_worker_is_back_within_seconds(ow
     await asyncio.sleep(AWAY)
     own.restart()
 
-    async with asyncio.timeout(8), httpx2.AsyncClient(trust_env=False) as client:
+    async with asyncio.timeout(6), httpx2.AsyncClient(trust_env=False) as client:
         while True:
             ready = await client.get(f"http://127.0.0.1:{port}/health/ready")
             if ready.status_code == 200:
