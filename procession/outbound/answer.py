@@ -12,6 +12,9 @@ import httpx2 as httpx
 
 from procession.outbound.capture import Capture, read
 from procession.outbound.retry_after import read_retry_after
+from procession.outbound.stream import Progress
+
+FRAMING = 8  # for one byte of a body that many bytes come, one may be of its chunks
 
 
 def is_success(status: int) -> bool:
@@ -46,9 +49,13 @@ class HttpReply:
     """An answer whose headers have come, and whose body waits."""
 
     def __init__(
-        self, response: httpcore.Response, give_back: Callable[[], Awaitable[None]]
+        self,
+        response: httpcore.Response,
+        progress: Progress,
+        give_back: Callable[[], Awaitable[None]],
     ) -> None:
         self._response = response
+        self._progress = progress
         self._give_back = give_back
         self.status = response.status
         self.headers = response.headers
@@ -63,6 +70,7 @@ class HttpReply:
 
     async def read(self, capture: Capture, host: str) -> bytes:
         """As much of the body as the capture takes."""
+        self._progress.body = capture.wire + capture.wire // FRAMING
         encoding = ",".join(self._all(b"content-encoding"))
         stream = cast(
             "AsyncGenerator[bytes]", aiter(cast("AsyncIterable[bytes]", self._response.stream))

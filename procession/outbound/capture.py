@@ -1,16 +1,18 @@
 """What is read of a response: a bounded piece, however much is sent and however it is packed."""
 
 import asyncio
-import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from time import monotonic
 
 import httpcore2 as httpcore
 
 from procession.outbound.faults import AnswerTooLarge, ConnectionLost, Timeout
+from procession.outbound.stream import TooMuchError
+from procession.outbound.unpacking import Unpacker
 
 SECONDS = 30.0  # for a body, after its headers
-WINDOW_BITS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}  # some send it headless
+TURN = 0.002  # of them for what has come already
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,7 @@ class Body:
 
     def __init__(self, capture: Capture, encoding: str = "") -> None:
         self._capture = capture
-        self._containers = WINDOW_BITS.get(encoding.strip().lower(), ())
-        self._unpacker = zlib.decompressobj(self._containers[0]) if self._containers else None
+        self._unpacker = Unpacker(encoding)
         self._taken = 0
         self._kept = bytearray()
         self.is_whole = True
@@ -50,20 +51,11 @@ class Body:
         self._taken += len(piece)
         room = self._capture.kept + 1 - len(self._kept)  # one more than is kept shows that it is
         if room > 0:
-            self._kept += self._unpacked(piece, room)
+            self._kept += self._unpacker.unpacked(piece, room)
         too_much = len(self._kept) > self._capture.kept
         self.is_whole = self.is_whole and len(piece) == len(chunk) and not too_much
-        return len(piece) == len(chunk) and not (self._capture.whole and too_much)
-
-    def _unpacked(self, piece: bytes, room: int) -> bytes:
-        if self._unpacker is None:
-            return piece[:room]
-        try:
-            return self._unpacker.decompress(piece, room)
-        except zlib.error:
-            self._containers = self._containers[1:] if not self._kept else ()
-            self._unpacker = zlib.decompressobj(self._containers[0]) if self._containers else None
-            return self._unpacked(piece, room)
+        over = self._unpacker.is_over or (self._capture.whole and too_much)
+        return len(piece) == len(chunk) and not over
 
 
 async def read(
@@ -75,9 +67,7 @@ async def read(
     body = Body(capture, encoding)
     try:
         async with asyncio.timeout(SECONDS):
-            async for chunk in chunks:
-                if not body.take(chunk):
-                    break
+            await _fill(body, chunks)
     except TimeoutError:
         if capture.whole:
             raise Timeout(host) from None
@@ -87,3 +77,17 @@ async def read(
     if capture.whole and not body.is_whole:
         raise AnswerTooLarge(host)
     return bytes(body)
+
+
+async def _fill(body: Body, chunks: AsyncIterator[bytes]) -> None:
+    """Take what comes. What came at once may be thousands of chunks: others have turns between."""
+    since = monotonic()
+    try:
+        async for chunk in chunks:
+            if not body.take(chunk):
+                break
+            if monotonic() - since > TURN:
+                await asyncio.sleep(0)
+                since = monotonic()
+    except TooMuchError:
+        body.is_whole = False

@@ -165,7 +165,8 @@ class Client:
             raise ValueError("A header that may not be sent") from None
         except (httpcore.NetworkError, httpcore.ProtocolError):
             raise ConnectionLost(aim.host) from None
-        return HttpReply(response, partial(self._connections.give_back, owner, aim, connection))
+        give_back = partial(self._connections.give_back, owner, aim, connection)
+        return HttpReply(response, progress, give_back)
 
 
 class TenantClient:

@@ -29,12 +29,17 @@ class Progress:
     def __init__(self) -> None:
         self.fault: type[Fault] = ConnectionFailed
         self.head = HEAD  # bytes that may still come before the answer's headers have ended
+        self.body = 0  # and after that
         self.answered = False
 
     @property
     def went(self) -> bool:
         """Whether the other side may have what it was sent."""
         return self.fault is Timeout
+
+
+class TooMuchError(httpcore.ReadError):
+    """More of a body came than is read of it."""
 
 
 PROGRESS: ContextVar[Progress] = ContextVar("progress")
@@ -130,8 +135,11 @@ class Stream(asyncio.Protocol, httpcore.AsyncNetworkStream):
             await self._wait()
         if not self._received and self._broken:
             raise httpcore.ReadError
-        if not PROGRESS.get().answered:
-            max_bytes = await self._of_the_head(max_bytes)
+        progress = PROGRESS.get()
+        if not progress.answered:
+            max_bytes = await self._of_the_head(progress, max_bytes)
+        elif self._received:
+            max_bytes = self._of_the_body(progress, max_bytes)
         data = bytes(self._received[:max_bytes])
         del self._received[:max_bytes]
         if self._held and len(self._received) <= HELD:
@@ -139,15 +147,21 @@ class Stream(asyncio.Protocol, httpcore.AsyncNetworkStream):
             self._transport.resume_reading()
         return data
 
-    async def _of_the_head(self, max_bytes: int) -> int:
+    async def _of_the_head(self, progress: Progress, max_bytes: int) -> int:
         """How much to read before the headers have ended. Others have their turn in between."""
-        progress = PROGRESS.get()
         if progress.head <= 0:
             raise httpcore.ReadError
         if progress.head < HEAD:
             await asyncio.sleep(0)
         most = min(max_bytes, PIECE)
         progress.head -= min(most, len(self._received))
+        return most
+
+    def _of_the_body(self, progress: Progress, max_bytes: int) -> int:
+        if progress.body <= 0:
+            raise TooMuchError
+        most = min(max_bytes, progress.body)
+        progress.body -= min(most, len(self._received))
         return most
 
     @override

@@ -6,10 +6,10 @@ import tracemalloc
 import zlib
 
 import pytest
-from fix_receiver import answer, drip, endless
+from fix_receiver import answer, drip, endless, raw
 
 from procession.outbound import capture
-from procession.outbound.capture import EXCERPT, Body, Capture
+from procession.outbound.capture import EXCERPT, WHOLE, Body, Capture, read
 from procession.outbound.faults import AnswerTooLarge
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n"
@@ -102,14 +102,100 @@ async def test_a_bomb_that_is_needed_whole_is_a_fault(receiver, make_client):
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_body_is_the_same_in_whatever_pieces_it_comes(size, whole):
     plain = bytes(range(256)) * 16
-    for encoding, sent in (("", plain), ("gzip", gzip.compress(plain))):
+    packed = zlib.compress(plain)
+    for encoding, sent in (
+        ("", plain),
+        ("gzip", gzip.compress(plain)),
+        ("gzip", b"".join(gzip.compress(plain[at : at + 1000]) for at in range(0, 4096, 1000))),
+        ("gzip", plain[2:] + plain[:2]),
+        ("deflate", packed),
+        ("deflate", packed[2:-4]),
+    ):
         body = Body(Capture(5000, 4096, whole=whole), encoding)
 
         more = [body.take(sent[at : at + size]) for at in range(0, len(sent), size)]
 
-        assert bytes(body) == plain
+        assert bytes(body) == (sent if sent[:4] == plain[2:6] else plain)
         assert all(more)
         assert body.is_whole
+
+
+@pytest.mark.parametrize("behind", [b"j", b"j" * 100_000, b"\0" * 9, b"\x1f\x8bno", b"\x1f"])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_what_is_behind_the_end_of_a_packed_body_is_no_part_of_it(encoding, behind):
+    packed = (gzip if encoding == "gzip" else zlib).compress(b"hello")
+    at_once, by_itself = (Body(WHOLE, encoding) for _ in range(2))
+
+    at_once.take(packed + behind)
+    by_itself.take(packed)
+    by_itself.take(behind)
+
+    assert bytes(at_once) == bytes(by_itself) == b"hello"
+    assert at_once.is_whole
+    assert by_itself.is_whole
+
+
+def test_a_body_is_over_once_something_is_behind_its_end():
+    body, cut = (Body(WHOLE, "gzip") for _ in range(2))
+    packed = gzip.compress(b"hello")
+
+    assert body.take(packed)
+    assert not body.take(b"junk")
+    assert cut.take(packed[:-8])
+    assert not cut.take(b"no checks")
+    assert (bytes(body), bytes(cut)) == (b"hello", b"hello")
+
+
+def test_many_empty_streams_cost_no_more_than_their_length():
+    piece = gzip.compress(b"") * 3_000
+    body, began = Body(WHOLE, "gzip"), time.process_time()
+
+    for _ in range(20):
+        assert body.take(piece)
+
+    assert bytes(body) == b""
+    assert time.process_time() - began < 1
+
+
+async def test_others_have_turns_while_many_small_pieces_are_taken():
+    turns = 0
+
+    async def pieces():
+        for _ in range(200_000):
+            yield b"a"
+
+    async def other():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    content = await read(pieces(), "hooks.example", WHOLE)
+    task.cancel()
+
+    assert len(content) == 200_000
+    assert turns > 10
+
+
+@pytest.mark.parametrize("chunk", [b"1;" + b"x" * 60_000 + b"\r\na\r\n", b"1\r\na\r\n" * 1_000])
+async def test_what_frames_a_body_counts_too(receiver, make_client, chunk):
+    receiver.will(endless(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", chunk))
+    small = Capture(65_536, 65_536, whole=True)
+
+    with pytest.raises(AnswerTooLarge):
+        await make_client().of("acme").get(receiver.url(), capture=small)
+
+
+async def test_a_body_in_chunks_may_be_as_long_as_any(receiver, make_client):
+    chunk = b"40\r\n" + b"a" * 64 + b"\r\n"
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    receiver.will(raw(head + chunk * 1024 + b"0\r\n\r\n"))
+    exact = Capture(65_536, 65_536, whole=True)
+
+    said = await make_client().of("acme").get(receiver.url(), capture=exact)
+
+    assert said.content == b"a" * 65_536
 
 
 def test_a_body_at_its_bound_is_whole_and_one_byte_more_is_not():

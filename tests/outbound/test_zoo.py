@@ -271,7 +271,7 @@ def test_nothing_inside_is_reached(visit):
 def test_memory_stays_flat_and_nothing_is_left_open(visit):
     assert visit["grown_kb"] < 20 * 1024
     assert visit["tasks"] == 0
-    assert visit["files"] <= 2  # a connection or two that is kept for the next call
+    assert visit["files"] <= 0
 
 
 def test_the_others_are_served_all_the_while(visit):
