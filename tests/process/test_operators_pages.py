@@ -56,7 +56,7 @@ async def test_the_commands_of_the_page_on_operating_do_what_it_says(
     await locally()
     here = {
         ELSEWHERE: fresh.url,
-        "\nprocession api\n": "\ntimeout 5 procession api || true\n",
+        "\nprocession api\n": "\ntimeout 10 procession api || true\n",
         ".procession": home,
         ".venv/bin/": f"{COMMANDS}/",
     }
