@@ -178,6 +178,7 @@ def _is_json(request: Request) -> bool:
 
 
 DOCUMENT = "procession.document"  # of the request's scope: the decoded body
+SIZE = "procession.size"  # the same: the bytes that it had
 SHAPES: dict[str, type[BaseModel]] = {}  # what routes take, by name, for the description
 
 

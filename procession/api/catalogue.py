@@ -8,7 +8,7 @@ from procession.api.body import takes
 from procession.api.deps import Database
 from procession.api.routes import api_router, needs
 from procession.api.shapes import Answer, Warned, warned
-from procession.api.workflow_body import Around, Saving, WorkflowBody
+from procession.api.workflow_body import Around, First, WorkflowBody
 from procession.engine.catalogue import ActionType, Repeatable
 from procession.engine.content_type import Sensitivity
 from procession.engine.errors import NotFoundError
@@ -35,9 +35,8 @@ class Verdict(Answer):
 
 
 @router.post("/workflows/validate", dependencies=MANAGE, openapi_extra=takes(WorkflowBody))
-async def validate_workflow(saving: Saving) -> Verdict:
+async def validate_workflow(found: First) -> Verdict:
     """Say what a save would say, and save nothing."""
-    found = saving.found(None)
     return Verdict(
         is_valid=not found.faults,
         errors=[Refused(name=one.name, reason=one.reason) for one in found.faults],

@@ -1,18 +1,18 @@
 """What a workflow would do with an entry. Nothing is performed, stored or queued."""
 
-from asyncio import to_thread
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from fastapi import Request
 
 from procession.api.body import read, takes
-from procession.api.deps import Caller, Database
+from procession.api.deps import Caller
 from procession.api.routes import api_router, needs
 from procession.api.services import services_of
 from procession.api.shapes import Answer, NameText, Received, Warned, warned
-from procession.api.workflow_body import Saving, WorkflowBody
+from procession.api.workflow_body import Saving, Sent, WorkflowBody
 from procession.engine import dry_run
 from procession.engine.catalogue import Catalogue
 from procession.engine.change import read_change
@@ -25,10 +25,10 @@ from procession.engine.findings import Surroundings
 from procession.engine.scope import Names
 from procession.engine.templates import far_fields, references_in
 from procession.engine.validation import EVENTS, capped
-from procession.engine.workflow import Definition
 from procession.queue import tenants
 from procession.queue.acting import referenced
 from procession.queue.pool import Connection
+from procession.queue.workflow_changes import Draft
 
 router = api_router("workflows")
 
@@ -125,26 +125,23 @@ def below_workflow(name: str) -> str:
     dependencies=[needs("manage_workflows")],
     openapi_extra=takes(DryRunBody),
 )
-async def dry_run_workflow(
-    request: Request, saving: Saving, conn: Database, caller: Caller
-) -> DryRunView:
+async def dry_run_workflow(request: Request, saving: Saving, caller: Caller) -> DryRunView:
     """Show what a workflow would do with an entry, and do nothing."""
-    document, around = saving.document, saving.around
-    found = replace(saving, document=as_object(document).get("workflow")).found(None)
-    events = found.draft.definition.trigger_events if found.draft else ()
-    given = tried(document, events, around)
-    faults = [Fault(below_workflow(one.name), one.reason) for one in found.faults]
-    if faults or given.faults or found.draft is None or given.sample is None:
-        raise ValidationFailedError([*faults, *given.faults])
-    draft, sample = found.draft, given.sample
-    verdict = dry_run.judge(draft.definition, sample, enabled=draft.enabled)
-    names = replace(sample.names(), console_url=services_of(request).console_url)
+    services, beside = services_of(request), saving.beside
+    trial = await beside.do(partial(trial_of, saving))
+    names = replace(trial.sample.names(), console_url=services.console_url)
+    references, fields = set[Reference](), set[str]()
     if may_read(Sensitivity.PUBLIC, caller.capabilities):
-        names = await with_others(conn, caller.tenant, names, draft.definition, around.catalogue)
-    names = await of_tenant(conn, caller.tenant, names)
-    # in a thread: what fills a whole body takes a while, and others wait for this loop
-    prepared, concerns = await to_thread(dry_run.prepare, draft.definition, around.catalogue, names)
-    of_workflow = [Concern(below_workflow(one.field), one.message) for one in found.concerns]
+        references, fields = await beside.do(partial(far, trial, names))
+    async with services.pool.connection() as conn:
+        names = await of_tenant(conn, caller.tenant, names)
+        if references:
+            found = await referenced(conn, caller.tenant, references, fields)
+            names = replace(names, references=found)
+    fill = partial(dry_run.prepare, trial.draft.definition, trial.catalogue, names)
+    prepared, concerns = await beside.do(fill)
+    verdict = dry_run.judge(trial.draft.definition, trial.sample, enabled=trial.draft.enabled)
+    told = (*verdict.reasons, *trial.concerns, *concerns, *trial.of_workflow)
     return DryRunView(
         matches=verdict.matches,
         failing_condition=verdict.failing_condition,
@@ -152,7 +149,39 @@ async def dry_run_workflow(
             PreparedView(ordinal=ordinal, type=one.type, parameters=dict(one.parameters))
             for ordinal, one in enumerate(prepared)
         ],
-        warnings=warned(capped((*verdict.reasons, *given.concerns, *concerns, *of_workflow))),
+        warnings=warned(capped(told, trial.left_out)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A workflow and an entry that are right enough to be tried, and what is warned of them."""
+
+    draft: Draft
+    catalogue: Catalogue
+    sample: Sample
+    concerns: Sequence[Concern]
+    of_workflow: Sequence[Concern]
+    left_out: int
+
+
+def trial_of(saving: Sent) -> Trial:
+    """What the body asks for; all that is wrong with it raises at once."""
+    document, around = saving.document, saving.around
+    found = replace(saving, document=as_object(document).get("workflow")).checked(None)
+    events = found.draft.definition.trigger_events if found.draft else ()
+    given = tried(document, events, around)
+    faults = [Fault(below_workflow(one.name), one.reason) for one in found.faults]
+    if faults or given.faults or found.draft is None or given.sample is None:
+        raise ValidationFailedError([*faults, *given.faults])
+    of_workflow = [Concern(below_workflow(one.field), one.message) for one in found.concerns]
+    return Trial(
+        draft=found.draft,
+        catalogue=around.catalogue,
+        sample=given.sample,
+        concerns=given.concerns,
+        of_workflow=of_workflow,
+        left_out=found.left_out,
     )
 
 
@@ -168,18 +197,8 @@ async def of_tenant(conn: Connection, slug: str, names: Names) -> Names:
     )
 
 
-async def with_others(
-    conn: Connection, slug: str, names: Names, definition: Definition, catalogue: Catalogue
-) -> Names:
-    """The names with what templates read of other entries."""
-    texts = [*dry_run.texts(definition, catalogue)]
-    references, fields = await to_thread(far, texts, names)
-    if not references:
-        return names
-    return replace(names, references=await referenced(conn, slug, references, fields))
-
-
-def far(texts: Sequence[str], names: Names) -> tuple[set[Reference], set[str]]:
-    """The entries that these texts refer to, and the fields that they read of them."""
+def far(trial: Trial, names: Names) -> tuple[set[Reference], set[str]]:
+    """The entries that the texts of the workflow refer to, and the fields they read of them."""
+    texts = [*dry_run.texts(trial.draft.definition, trial.catalogue)]
     references = {one for text in texts for one in references_in(text, names)}
     return references, {one for text in texts for one in far_fields(text)}

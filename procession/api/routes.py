@@ -65,6 +65,7 @@ class Route(APIRoute):
                 if monotonic() - begun > PROMPT:
                     caller = await _admit(request, await identify(request, services), need)
                 request.scope[body.DOCUMENT] = body.decode(raw)
+                request.scope[body.SIZE] = len(raw)
             _look_at_query(request)
             answer = await idempotency.repeated(request, caller, services, raw) if keyed else None
             if answer is None:

@@ -1,8 +1,10 @@
 """What the application stands on, as the process that serves it made it."""
 
+from asyncio import Semaphore
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from math import inf
 from typing import cast
 
@@ -69,6 +71,7 @@ class Services:
     reasons: Callable[[], Awaitable[list[str]]] = _always_ready  # why it is not ready, if it is not
     scrape: Scrape = field(default_factory=Scrape)
     tell: Tell = nobody  # of the runs that are queued
+    turn: Semaphore = field(default_factory=partial(Semaphore, 1))  # to check what is long
 
 
 def services_of(request: Request) -> Services:

@@ -1,14 +1,17 @@
 """What a save of a workflow sends, and what is found right or wrong with it."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import Depends, Request
 
+from procession.api.aside import Aside, Beside
 from procession.api.body import Document
 from procession.api.deps import Call, Calling, Database, Tenant
-from procession.api.services import services_of
+from procession.api.paths import WorkflowId
+from procession.api.services import Services, services_of
 from procession.api.shapes import Received
 from procession.engine.carrying import carry
 from procession.engine.catalogue import Catalogue
@@ -18,6 +21,7 @@ from procession.engine.findings import Surroundings
 from procession.engine.validation import capped, check_definition
 from procession.engine.workflow import Definition, OnFailure
 from procession.queue import requests, workers, workflows
+from procession.queue.pool import Connection
 from procession.queue.sealing import Ring
 from procession.queue.workflow_changes import Draft
 from procession.queue.workflow_secrets import Sealer
@@ -63,27 +67,30 @@ class EnabledBody(Received):
 
 
 async def _catalogue(request: Request, conn: Database) -> Catalogue:
+    return await _types(services_of(request), conn)
+
+
+async def _types(services: Services, conn: Connection) -> Catalogue:
     """The types that this process knows, and those that live workers do."""
-    known = services_of(request).catalogue
+    known = services.catalogue
     return known.beside(await workers.described(conn, known.types))
 
 
 Types = Annotated[Catalogue, Depends(_catalogue)]
 
 
-async def _surroundings(
-    request: Request, conn: Database, tenant: Tenant, types: Types
-) -> Surroundings:
+async def _surroundings(request: Request, tenant: Tenant) -> Surroundings:
+    """Read before the route has its connection, which is not held while a body is checked."""
     services = services_of(request)
-    declared = await workflows.declared(conn, tenant)
-    return Surroundings(
-        types,
-        declared,
-        services.insecure_signed_urls,
-        requests=await requests.slugs(conn, tenant),
-        longest=services.longest,
-        most_seconds=services.most_seconds,
-    )
+    async with services.pool.connection() as conn:
+        return Surroundings(
+            await _types(services, conn),
+            await workflows.declared(conn, tenant),
+            services.insecure_signed_urls,
+            requests=await requests.slugs(conn, tenant),
+            longest=services.longest,
+            most_seconds=services.most_seconds,
+        )
 
 
 Around = Annotated[Surroundings, Depends(_surroundings)]
@@ -96,11 +103,12 @@ class Findings:
     draft: Draft | None
     faults: tuple[Fault, ...]
     concerns: tuple[Concern, ...]
+    left_out: int  # of the concerns
 
     @property
     def warnings(self) -> tuple[Concern, ...]:
         """The concerns as an answer shows them."""
-        return capped(self.concerns)
+        return capped(self.concerns, self.left_out)
 
     def right(self) -> Draft:
         """What is to be saved; all that is wrong raises at once."""
@@ -117,9 +125,14 @@ class Sent:
     around: Surroundings
     call: Calling
     ring: Ring
+    beside: Beside
 
-    def found(self, stored: Definition | None) -> Findings:
+    async def found(self, stored: Definition | None) -> Findings:
         """What comes of it where this is stored; None before the first save."""
+        return await self.beside.do(partial(self.checked, stored))
+
+    def checked(self, stored: Definition | None) -> Findings:
+        """The same, where the caller is beside the loop himself."""
         carried = carry(self.document, stored, self.around.catalogue)
         checked = check_definition(carried.body, replace(self.around, kept=carried.kept))
         lost = (Concern(path, LOST) for path in carried.dropped)
@@ -127,6 +140,7 @@ class Sent:
             checked.definition and Draft(checked.definition, checked.enabled, carried.kept),
             (*checked.faults, *carried.faults),
             (*checked.concerns, *lost),
+            checked.left_out,
         )
 
     def sealed(self, draft: Draft, workflow_id: UUID, stored: Definition | None = None) -> Draft:
@@ -135,8 +149,35 @@ class Sent:
         return Sealer(self.ring, pick, self.call.tenant, workflow_id).sealed(draft, stored)
 
 
-def _sent(request: Request, document: Document, around: Around, call: Call) -> Sent:
-    return Sent(document, around, call, services_of(request).ring)
+def _sent(request: Request, document: Document, around: Around, call: Call, beside: Aside) -> Sent:
+    return Sent(document, around, call, services_of(request).ring, beside)
 
 
 Saving = Annotated[Sent, Depends(_sent)]
+
+
+async def _first(saving: Saving) -> Findings:
+    return await saving.found(None)
+
+
+# Ask for either before `Database`: it is worked out before the route has its connection.
+First = Annotated[Findings, Depends(_first)]  # of a save of what is not stored yet
+
+
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """What comes of a save where this is stored."""
+
+    stored: Definition
+    found: Findings
+
+
+async def _revised(request: Request, workflow_id: WorkflowId, saving: Saving) -> Revised | None:
+    async with services_of(request).pool.connection() as conn:
+        stored = await workflows.one(conn, saving.call.tenant, workflow_id)
+    if stored is None:
+        return None
+    return Revised(stored.definition, await saving.found(stored.definition))
+
+
+Revision = Annotated[Revised | None, Depends(_revised)]  # None where there is nothing to revise

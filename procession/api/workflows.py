@@ -1,5 +1,8 @@
 """Workflows: what happens after which events. Each save that changes something is a version."""
 
+from functools import partial
+from uuid import UUID
+
 from fastapi import Response, status
 
 from procession.api.body import CONDITIONAL, Document, read, takes
@@ -7,12 +10,22 @@ from procession.api.deps import Call, Database, Part, Tenant
 from procession.api.paths import Version, WorkflowId
 from procession.api.routes import api_router, needs
 from procession.api.shapes import Page, page_of
-from procession.api.workflow_body import EnabledBody, Findings, Saving, Types, WorkflowBody
+from procession.api.workflow_body import (
+    EnabledBody,
+    First,
+    Revised,
+    Revision,
+    Saving,
+    Sent,
+    Types,
+    WorkflowBody,
+)
 from procession.api.workflow_view import WorkflowView, workflow_view
 from procession.engine.errors import NotFoundError
+from procession.engine.workflow import Definition
 from procession.queue import workflow_changes, workflows
 from procession.queue.ids import uuid7
-from procession.queue.workflow_changes import Draft
+from procession.queue.workflow_changes import Draft, is_same
 from procession.queue.workflows import Workflow
 
 router = api_router("workflows")
@@ -30,9 +43,11 @@ def tag(response: Response, workflow: Workflow) -> None:
     status_code=status.HTTP_201_CREATED,
     openapi_extra=takes(WorkflowBody),
 )
-async def create_workflow(saving: Saving, conn: Database, response: Response) -> WorkflowView:
+async def create_workflow(
+    saving: Saving, found: First, conn: Database, response: Response
+) -> WorkflowView:
     """Make a workflow."""
-    found, call, workflow_id = saving.found(None), saving.call, uuid7()
+    call, workflow_id = saving.call, uuid7()
     draft = saving.sealed(found.right(), workflow_id)
     workflow = await workflow_changes.create(conn, call.tenant, workflow_id, call.by, draft)
     response.headers["Location"] = f"/api/workflows/{workflow.id}"
@@ -76,20 +91,39 @@ async def read_version(
 
 @router.put(ONE, dependencies=MANAGE, openapi_extra=takes(WorkflowBody) | CONDITIONAL)
 async def replace_workflow(
-    workflow_id: WorkflowId, saving: Saving, conn: Database, response: Response
+    workflow_id: WorkflowId, saving: Saving, revised: Revision, conn: Database, response: Response
 ) -> WorkflowView:
     """Replace all of a workflow. It gets a new version when its definition changes."""
-    call, findings = saving.call, list[Findings]()
+    call = saving.call
+    while True:
+        revise = partial(_revise, workflow_id, saving, revised)
+        try:
+            workflow = await workflow_changes.update(
+                conn, call.tenant, workflow_id, call.by, revise
+            )
+        except _ChangedError as changed:  # a save compares with what is stored now
+            stored = changed.definition
+            revised = Revised(stored, await saving.found(stored))
+            continue
+        assert revised is not None, "what was replaced was there"
+        tag(response, workflow)
+        return workflow_view(workflow, saving.around.catalogue, revised.found.warnings)
 
-    def revise(stored: Workflow) -> Draft:
-        findings.append(saving.found(stored.definition))
-        draft = findings[-1].right()
-        call.precondition.check(stored.version)
-        return saving.sealed(draft, workflow_id, stored.definition)
 
-    workflow = await workflow_changes.update(conn, call.tenant, workflow_id, call.by, revise)
-    tag(response, workflow)
-    return workflow_view(workflow, saving.around.catalogue, findings[-1].warnings)
+class _ChangedError(Exception):
+    """Another definition is stored than the one that the body was checked against."""
+
+    def __init__(self, definition: Definition) -> None:
+        super().__init__()
+        self.definition = definition
+
+
+def _revise(workflow_id: UUID, saving: Sent, revised: Revised | None, stored: Workflow) -> Draft:
+    if revised is None or not is_same(revised.stored, stored.definition):
+        raise _ChangedError(stored.definition)
+    draft = revised.found.right()
+    saving.call.precondition.check(stored.version)
+    return saving.sealed(draft, workflow_id, stored.definition)
 
 
 @router.put(f"{ONE}/enabled", dependencies=MANAGE, openapi_extra=takes(EnabledBody))

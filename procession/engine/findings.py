@@ -13,6 +13,8 @@ from procession.engine.catalogue import Catalogue
 from procession.engine.content_type import ContentType
 from procession.engine.errors import Concern, Fault
 
+MOST_CONCERNS = 50  # that are told of one check; each placeholder may be one for each content type
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -35,6 +37,7 @@ class Findings:
     faults: list[Fault] = field(default_factory=list[Fault])
     concerns: list[Concern] = field(default_factory=list[Concern])
     refused: set[str] = field(default_factory=set[str])  # the names of the faults
+    left_out: int = 0  # of the concerns
 
     def refuse(self, name: str, reason: str) -> None:
         """The first fault of a name is the one that is told."""
@@ -42,8 +45,16 @@ class Findings:
             self.refused.add(name)
             self.faults.append(Fault(name, reason))
 
+    @property
+    def is_full(self) -> bool:
+        """Whether what is warned of now is no more than counted."""
+        return len(self.concerns) >= MOST_CONCERNS
+
     def warn(self, name: str, message: str) -> None:
-        self.concerns.append(Concern(name, message))
+        if self.is_full:
+            self.left_out += 1
+        else:
+            self.concerns.append(Concern(name, message))
 
     def properties(self, value: object, path: str) -> dict[str, object]:
         if isinstance(value, dict):

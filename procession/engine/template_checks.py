@@ -1,6 +1,6 @@
 """Warning of placeholders that will give nothing, while the author still looks at them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -37,22 +37,36 @@ class _Text:
 
 def warn_of_templates(definition: Definition, around: Surroundings, found: Findings) -> None:
     """Each placeholder that gives nothing, for each content type where it does."""
-    known = {
-        name: around.content_types[name]
-        for name in definition.trigger_content_types
-        if name in around.content_types
-    }
+    known = _Known(
+        {
+            name: around.content_types[name]
+            for name in definition.trigger_content_types
+            if name in around.content_types
+        }
+    )
     captures = [action.capture for action in definition.actions]
     for text in _texts(definition, around):
-        told: dict[str, None] = {}  # each once, in order
-        for read in placeholders(text.text):
-            reason = _of_output(read, text, captures) or _of_name(read)
-            reasons = [reason] if reason else [*_of_data(read, known)]
-            if not reason and DELETED in definition.trigger_events and _is_gone(read):
-                reasons.append(f"gives nothing for {DELETED}, when the entry is gone")
-            told.update(dict.fromkeys(f"{read.written} {one}" for one in reasons))
-        for message in told:
-            found.warn(text.path, message)
+        for written, reads in _distinct(text.text).items():
+            reasons: dict[str, None] = {}  # each once, in order
+            for read in reads:
+                reason = _of_output(read, text, captures) or _of_name(read)
+                reasons |= dict.fromkeys([reason] if reason else known.reasons(read))
+                if not reason and DELETED in definition.trigger_events and _is_gone(read):
+                    reasons[f"gives nothing for {DELETED}, when the entry is gone"] = None
+            if found.is_full:
+                found.left_out += len(reasons)
+                continue
+            for one in reasons:
+                found.warn(text.path, f"{written} {one}")
+
+
+def _distinct(text: str) -> dict[str, dict[Read, None]]:
+    """What each placeholder reads, told once however often it is written; an each by its begin."""
+    found: dict[str, dict[Read, None]] = {}
+    for read in placeholders(text):
+        written = f"{{{{#each {read.name}}}}}" if read.each else read.written
+        found.setdefault(written, {})[read] = None
+    return found
 
 
 def _texts(definition: Definition, around: Surroundings) -> Iterator[_Text]:
@@ -131,17 +145,34 @@ def _is_gone(read: Read) -> bool:
     return name.startswith("data.") or name in GONE
 
 
-def _of_data(read: Read, known: Mapping[str, ContentType]) -> Iterator[str]:
-    """Why a data field gives nothing, for each content type."""
-    match (read.name or "").split("."):
-        case ["data", field_name, *far]:
-            for name, content_type in known.items():
-                field = content_type.fields.get(field_name)
-                if field is None:
-                    yield f"gives nothing for {name}, which does not declare the field"
-                elif field.sensitivity is Sensitivity.HIDDEN:
-                    yield f"gives nothing for {name}, where the field is Hidden"
-                elif (far or read.each) and field.type not in (Kind.REFERENCE, Kind.JSON):
-                    yield f"gives nothing for {name}, where the field is no reference"
-        case _:
-            pass
+class _Known:
+    """The content types that a definition names, as far as there are such."""
+
+    def __init__(self, types: Mapping[str, ContentType]) -> None:
+        self._types = types
+        self._declared = {name for one in types.values() for name in one.fields}
+        self._undeclared = [_undeclared(name) for name in types]
+
+    def reasons(self, read: Read) -> Iterable[str]:
+        """Why a data field gives nothing, for each content type."""
+        match (read.name or "").split("."):
+            case ["data", field_name, *_] if field_name not in self._declared:
+                return self._undeclared  # most fields of a long text, if it is meant to be long
+            case ["data", field_name, *far]:
+                return self._of_field(field_name, is_far=bool(far) or read.each)
+            case _:
+                return ()
+
+    def _of_field(self, field_name: str, *, is_far: bool) -> Iterator[str]:
+        for name, content_type in self._types.items():
+            field = content_type.fields.get(field_name)
+            if field is None:
+                yield _undeclared(name)
+            elif field.sensitivity is Sensitivity.HIDDEN:
+                yield f"gives nothing for {name}, where the field is Hidden"
+            elif is_far and field.type not in (Kind.REFERENCE, Kind.JSON):
+                yield f"gives nothing for {name}, where the field is no reference"
+
+
+def _undeclared(name: str) -> str:
+    return f"gives nothing for {name}, which does not declare the field"

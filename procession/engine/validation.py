@@ -10,7 +10,7 @@ from procession.engine.action_checks import check_action
 from procession.engine.content_type import PUBLISHED, ContentType
 from procession.engine.entry import CREATED, DELETED, TRANSITION, UNPUBLISHED, UPDATED
 from procession.engine.errors import Concern, Fault
-from procession.engine.findings import Findings, Surroundings
+from procession.engine.findings import MOST_CONCERNS, Findings, Surroundings
 from procession.engine.names import NAME_RULE, is_name
 from procession.engine.reach_checks import warn_of_reach
 from procession.engine.template_checks import warn_of_templates
@@ -20,7 +20,6 @@ EVENTS = (CREATED, UPDATED, DELETED, PUBLISHED, UNPUBLISHED)
 LONGEST_NAME = 200
 MOST_CONTENT_TYPES, MOST_EVENTS, MOST_ACTIONS = 50, 20, 50
 MOST_CONDITIONS, LONGEST_CONDITION = 50, 2000
-MOST_CONCERNS = 50
 
 PROPERTIES = (
     *("name", "triggerContentTypes", "triggerEvents", "conditions", "actions", "executor"),
@@ -36,6 +35,7 @@ class Checked:
     enabled: bool
     faults: tuple[Fault, ...]
     concerns: tuple[Concern, ...]
+    left_out: int = 0  # of the concerns
 
 
 def check_definition(body: object, around: Surroundings) -> Checked:
@@ -45,22 +45,7 @@ def check_definition(body: object, around: Surroundings) -> Checked:
         return Checked(None, True, (Fault("body", "must be an object"),), ())
     root = cast("dict[str, object]", body)
     found.warn_of_unknown(root, "", PROPERTIES)
-    content_types = _content_types(root.get("triggerContentTypes"), around, found)
-    actions = found.items(root.get("actions"), "actions")
-    if root.get("actions") is None:
-        found.refuse("actions", "is required")
-    elif not 1 <= len(actions) <= MOST_ACTIONS:
-        found.refuse("actions", f"must be 1 to {MOST_ACTIONS}")
-    definition = Definition(
-        name=_name(root.get("name"), found),
-        trigger_content_types=content_types,
-        trigger_events=_events(root.get("triggerEvents"), content_types, around, found),
-        conditions=_conditions(root.get("conditions"), found),
-        actions=tuple(
-            check_action(one, f"actions[{index}]", around, found)
-            for index, one in enumerate(actions)
-        ),
-    )
+    definition = _definition(root, around, found)
     warn_of_templates(definition, around, found)
     warn_of_reach(definition, around, found)
     if root.get("executor") is not None:
@@ -73,14 +58,35 @@ def check_definition(body: object, around: Surroundings) -> Checked:
         enabled is not False,
         tuple(found.faults),
         tuple(found.concerns),
+        found.left_out,
     )
 
 
-def capped(concerns: tuple[Concern, ...]) -> tuple[Concern, ...]:
+def _definition(root: dict[str, object], around: Surroundings, found: Findings) -> Definition:
+    """What can be read of it: all of it, if nothing is refused."""
+    content_types = _content_types(root.get("triggerContentTypes"), around, found)
+    actions = found.items(root.get("actions"), "actions")
+    if root.get("actions") is None:
+        found.refuse("actions", "is required")
+    elif not 1 <= len(actions) <= MOST_ACTIONS:
+        found.refuse("actions", f"must be 1 to {MOST_ACTIONS}")
+    return Definition(
+        name=_name(root.get("name"), found),
+        trigger_content_types=content_types,
+        trigger_events=_events(root.get("triggerEvents"), content_types, around, found),
+        conditions=_conditions(root.get("conditions"), found),
+        actions=tuple(
+            check_action(one, f"actions[{index}]", around, found)
+            for index, one in enumerate(actions)
+        ),
+    )
+
+
+def capped(concerns: tuple[Concern, ...], left_out: int = 0) -> tuple[Concern, ...]:
     """As an answer shows them: the first fifty, and how many are left."""
-    if len(concerns) <= MOST_CONCERNS:
+    left = max(0, len(concerns) - MOST_CONCERNS) + left_out
+    if not left:
         return concerns
-    left = len(concerns) - MOST_CONCERNS
     return (*concerns[:MOST_CONCERNS], Concern("", f"{left} more warnings are left out"))
 
 

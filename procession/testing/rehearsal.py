@@ -24,7 +24,7 @@ from procession.engine.entry import DELETED, TRANSITION, Entry
 from procession.engine.errors import Concern, ValidationFailedError
 from procession.engine.findings import Surroundings
 from procession.engine.run import Due, Refusal, Run, RunStatus, Step, WorkflowState
-from procession.engine.validation import check_definition
+from procession.engine.validation import capped, check_definition
 from procession.engine.workflow import Definition
 from procession.outbound.http import Client
 from procession.testing.calls import Answers
@@ -85,7 +85,7 @@ class Rehearsal:
         checked = check_definition(dict(workflow), around)
         if checked.definition is None:
             raise ValidationFailedError(checked.faults)
-        return checked.definition, checked.concerns
+        return checked.definition, capped(checked.concerns, checked.left_out)
 
     def _put(self, body: Mapping[str, object]) -> None:
         """Put the entry in its place, and see that it fires the workflow."""

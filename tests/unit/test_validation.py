@@ -468,6 +468,26 @@ def test_what_is_not_rendered_is_not_warned_of():
     assert concerns(actions=[conditional([]) | {}]) == []
 
 
+def test_of_the_warnings_of_many_placeholders_no_more_are_made_than_are_shown():
+    types = {f"T{one}": ContentType({}) for one in range(50)}
+    names = "".join(f"{{{{data.F{one}}}}}" for one in range(1000))
+
+    checked = check(
+        Surroundings(CATALOGUE, types),
+        triggerContentTypes=[*types],
+        actions=[invoice(names * 2)],
+    )
+
+    assert (len(checked.concerns), checked.left_out) == (50, 50 * 1000 - 50)
+    assert capped(checked.concerns, checked.left_out)[50].message.startswith("49950 more")
+
+
+def test_an_each_is_named_by_its_beginning():
+    (told,) = check(actions=[invoice("{{#each data.Nope}}" + "x" * 9_000 + "{{/each}}")]).concerns
+
+    assert told.message.startswith("{{#each data.Nope}} gives nothing")
+
+
 def test_fifty_warnings_are_shown_and_the_rest_counted():
     many = tuple(Concern(f"f{one}", "") for one in range(53))
 
