@@ -14,6 +14,7 @@ from procession.outbound.capture import Capture, read
 from procession.outbound.retry_after import read_retry_after
 from procession.outbound.stream import Progress
 
+LONGEST_INT = 1_000  # digits
 FRAMING = 8  # for one byte of a body that many bytes come, one may be of its chunks
 
 
@@ -42,7 +43,12 @@ class Answer:
 
     def json(self) -> object:
         """The body's value; raises ValueError."""
-        return json.loads(self.content)
+        return json.loads(self.content, parse_int=_number)
+
+
+def _number(digits: str) -> int | float:
+    """Python refuses to read an int of thousands of digits; JSON allows it."""
+    return int(digits) if len(digits) <= LONGEST_INT else float(digits)
 
 
 class HttpReply:

@@ -6,7 +6,7 @@ get what came of it; of what the other side says of a failure only the standard'
 
 import asyncio
 import base64
-import math
+import json
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
@@ -91,8 +91,8 @@ async def ask(client: TenantClient, grant: Grant) -> Token:
 
 
 def _read(answer: Answer) -> Token:
-    try:
-        value = answer.json()
+    try:  # a number may have more digits than an int is read of; those that are none stay words
+        value: object = json.loads(answer.content, parse_int=float, parse_constant=str)
     except (ValueError, RecursionError):
         value = None
     said = cast("dict[str, object]", value) if isinstance(value, dict) else {}
@@ -115,10 +115,10 @@ def _is_token(text: str) -> bool:
 
 def _life(said: object) -> float:
     if isinstance(said, str) and said.isascii() and said.isdigit():
-        said = float(said[:12])
-    if isinstance(said, bool) or not isinstance(said, int | float) or not math.isfinite(said):
+        said = float(said)
+    if not isinstance(said, float):
         return UNTOLD_LIFE
-    life = min(max(float(said), 0.0), LONGEST_LIFE)
+    life = min(max(said, 0.0), LONGEST_LIFE)
     return life - min(EARLY, life / 2)
 
 

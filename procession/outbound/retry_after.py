@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-_SECONDS = re.compile(r"[0-9]{1,10}", re.ASCII)  # centuries are far above every maximum
+_SECONDS = re.compile(r"0*([0-9]+)", re.ASCII)
+_CENTURIES = "9" * 10  # seconds: far above every maximum
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
 _TIME = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
@@ -25,8 +26,9 @@ def read_retry_after(values: Sequence[str], now: datetime) -> timedelta | None:
     if len(values) != 1:
         return None
     value = values[0].strip(" \t")
-    if _SECONDS.fullmatch(value):
-        return timedelta(seconds=int(value))
+    if digits := _SECONDS.fullmatch(value):
+        said = digits[1] if len(digits[1]) <= len(_CENTURIES) else _CENTURIES
+        return timedelta(seconds=int(said))
     for form in _DATES:
         if read := form.fullmatch(value):
             at = _date(read, now)

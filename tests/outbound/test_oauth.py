@@ -61,6 +61,34 @@ async def test_it_is_kept_for_less_than_it_is_good(ledger, client, said, life):
 
 
 @pytest.mark.parametrize(
+    ("said", "life"),
+    [
+        ("1" + "0" * 400, 3570.0),
+        ("1" + "0" * 5000, 3570.0),
+        ("1e400", 3570.0),
+        ("3600.5", 3570.0),
+        ("0.5", 0.25),
+        ("-1" + "0" * 400, 0.0),
+        ("-1e400", 0.0),
+        ("NaN", 60.0),
+        ("Infinity", 60.0),
+        ("-Infinity", 60.0),
+        (f'"{"9" * 5000}"', 3570.0),
+        ('"000000000000120"', 90.0),
+        ('"1e3"', 60.0),
+        ("true", 60.0),
+        ("false", 60.0),
+        ("[]", 60.0),
+    ],
+)
+async def test_whatever_number_is_said_it_is_kept_an_hour_at_most(ledger, client, said, life):
+    token = f'{{"access_token": "tok", "token_type": "bearer", "expires_in": {said}}}'
+    ledger.refusal = Response(token, media_type="application/json")
+
+    assert (await ask(client, grant(ledger))).life == life
+
+
+@pytest.mark.parametrize(
     ("refusal", "reason", "final"),
     [
         ((400, {"error": "invalid_scope"}), "HTTP 400 invalid_scope", True),

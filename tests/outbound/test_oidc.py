@@ -6,7 +6,9 @@ import hashlib
 import hmac
 import json
 import time
+from contextlib import suppress
 
+import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -53,6 +55,28 @@ async def test_a_token_that_the_issuer_signed_is_believed(provider, issuer, sign
     claims = await issuer.claims(provider.token(signer, extra=[1]))
 
     assert (claims["sub"], claims["extra"]) == ("u-7", [1])
+
+
+@pytest.mark.parametrize("name", ["exp", "nbf", "iat"])
+@pytest.mark.parametrize(
+    "said", ["1e400", "-1e400", "NaN", "9" * 400, "9" * 5000, '"9"', "[]", "{}", "null", "true"]
+)
+async def test_times_that_are_none_are_no_reason_to_stumble(provider, issuer, name, said):
+    signer = provider.keys[0]
+    claims = json.dumps({"iss": provider.issuer, "aud": AUDIENCE, "sub": "u-7"})
+    exp = "" if name == "exp" else f', "exp": {int(time.time()) + 60}'
+    payload = f'{claims[:-1]}{exp}, "{name}": {said}}}'.encode()
+    token = jwt.api_jws.encode(payload, signer.private, signer.algorithm, {"kid": signer.id})
+
+    with suppress(RefusedTokenError):
+        assert (await issuer.claims(token))["sub"] == "u-7"
+
+
+@pytest.mark.parametrize("said", ["9" * 5000, "[" * 40_000, '{"a":' * 9_000, '"' + "\\ud800" + '"'])
+async def test_a_header_that_is_odd_is_refused(provider, issuer, said):
+    for header in (f'{{"alg": "RS256", "kid": {said}}}', f'{{"alg": {said}}}', said):
+        assert await is_refused(issuer, f"{part(header.encode())}.{part({})}.{part(b'x')}")
+    assert provider.fetches <= 2
 
 
 async def test_keys_are_asked_for_once_and_kept(provider, issuer):
