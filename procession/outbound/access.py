@@ -7,6 +7,7 @@ from functools import partial
 
 from procession.engine.connector import Auth, ClientAuth, Connector, origin
 from procession.outbound.answer import Answer
+from procession.outbound.faults import Fault
 from procession.outbound.http import TenantClient
 from procession.outbound.oauth import Grant, Token, Tokens, ask
 
@@ -55,13 +56,23 @@ class Access:
 
     async def send(self, once: Send) -> Answer:
         """Send with what lets in; once more where a token may have grown too old."""
-        answer = await once(await self._headers())
-        if answer.status_code != REFUSED or self._kept is None:
-            return answer
-        if not self.tokens.is_old(self._kept):
-            return answer
-        self.tokens.drop(self.link.key, self._kept)
+        try:
+            answer = await once(await self._headers())
+        except Fault as fault:
+            if not self._is_outdated(fault.status):  # its body may be what was at fault
+                raise
+        else:
+            if not self._is_outdated(answer.status_code):
+                return answer
         return await once(await self._headers())
+
+    def _is_outdated(self, status: int | None) -> bool:
+        """Whether the token is refused for its age; it is dropped then."""
+        kept = self._kept
+        if status != REFUSED or kept is None or not self.tokens.is_old(kept):
+            return False
+        self.tokens.drop(self.link.key, kept)
+        return True
 
     async def _headers(self) -> dict[str, str]:
         connector, settings = self.link.connector, self.link.connector.settings

@@ -334,6 +334,36 @@ async def test_a_token_that_has_grown_old_is_asked_for_anew_and_the_request_rese
     assert (row.requests_sent, row.response_status) == (2, 200)
 
 
+async def _breaks_off(writer):
+    writer.write(b"HTTP/1.1 401 No\r\nContent-Length: 50\r\n\r\n{")
+    await writer.drain()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [answer(401, b"{}"), _breaks_off, answer(401, b"x" * 300_000)],
+    ids=["whole", "broken off", "too long"],
+)
+async def test_a_token_has_grown_old_whatever_the_body_of_the_401(sender, receiver, refusal):
+    said = [{"access_token": one, "expires_in": 3600} for one in ("old", "new")]
+    tokens = [answer(200, json.dumps(one).encode()) for one in said]
+    good = answer(200, b"{}")
+    receiver.will(tokens[0], good, refusal, tokens[1], good)
+    known = {"tokenUrl": receiver.url("/token"), "clientId": "c"}
+    secrets = {"clientSecret": CLIENT_SECRET}
+    auth = "OAuth2ClientCredentials"
+    await sender.connect(receiver.url(), auth, settings=known, secrets=secrets)
+    await sender.keep(success="TwoHundredAndJsonPathAbsent", successJsonPath="$.error")
+    await sender.outcome()
+    sender.clock.now += 60
+
+    assert await sender.outcome() == Succeeded(response_status=200)
+    calls = [(one.path, one.headers["authorization"]) for one in receiver.received]
+    assert [path for path, _ in calls] == ["/token", "/books", "/books", "/token", "/books"]
+    assert calls[-1] == ("/books", "Bearer new")
+
+
 async def test_any_other_401_is_the_answer(sender, ledger):
     await sender.oauth(ledger)
     await sender.keep()
