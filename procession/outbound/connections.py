@@ -8,7 +8,8 @@ flight that was a third of what a call cost.
 
 import ssl
 from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
 
 import httpcore2 as httpcore
 
@@ -19,21 +20,31 @@ from procession.outbound.stream import connect
 KEPT = 100
 KEPT_SECONDS = 4.0  # below the five after which many servers close theirs
 
-Place = tuple[Hashable, bytes, str, int]  # whose it is, and where it leads
+
+class Owner(NamedTuple):
+    """Whose a connection is: a tenant's, and of that what the calls have in common."""
+
+    tenant: str
+    part: Hashable = None
+
+
+Place = tuple[Owner, bytes, str, int]  # whose it is, and where it leads
 
 
 class Connections:
     """Opens connections, and keeps those that are idle."""
 
-    def __init__(self, guard: Guard, resolve: Resolve, secured: ssl.SSLContext) -> None:
+    def __init__(
+        self, guard: Guard, resolve_for: Callable[[str], Resolve], secured: ssl.SSLContext
+    ) -> None:
         self._guard = guard
-        self._resolve = resolve
+        self._resolve_for = resolve_for
         self._secured = secured
         secured.set_alpn_protocols(["http/1.1"])
         self._idle = dict[Place, deque[httpcore.AsyncHTTP11Connection]]()
         self._kept = OrderedDict[httpcore.AsyncHTTP11Connection, Place]()  # the oldest first
 
-    async def take(self, owner: Hashable, aim: Target) -> httpcore.AsyncHTTP11Connection:
+    async def take(self, owner: Owner, aim: Target) -> httpcore.AsyncHTTP11Connection:
         """A connection that nobody else has."""
         while idle := self._idle.get(_place(owner, aim)):
             connection = idle.pop()
@@ -41,12 +52,13 @@ class Connections:
             if not connection.has_expired():
                 return connection
             await connection.aclose()
-        stream = await connect(aim, self._guard, self._resolve, self._secured)
+        resolve = self._resolve_for(owner.tenant)
+        stream = await connect(aim, self._guard, resolve, self._secured)
         url = httpcore.URL(scheme=aim.scheme, host=aim.host, port=aim.port)
         return httpcore.AsyncHTTP11Connection(url.origin, stream, KEPT_SECONDS)
 
     async def give_back(
-        self, owner: Hashable, aim: Target, connection: httpcore.AsyncHTTP11Connection
+        self, owner: Owner, aim: Target, connection: httpcore.AsyncHTTP11Connection
     ) -> None:
         """Keep it, unless it was closed or said too much; and close what was kept long enough."""
         if not connection.is_idle() or _has_more(connection):
@@ -82,7 +94,7 @@ class Connections:
             await connection.aclose()
 
 
-def _place(owner: Hashable, aim: Target) -> Place:
+def _place(owner: Owner, aim: Target) -> Place:
     return (owner, aim.scheme, aim.host, aim.port)
 
 

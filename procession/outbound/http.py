@@ -23,13 +23,15 @@ from procession.outbound.answer import Answer, HttpReply
 from procession.outbound.breaker import BreakerRule, Breakers, is_good
 from procession.outbound.call import Options, message, request, spanned
 from procession.outbound.capture import WHOLE
-from procession.outbound.connections import Connections
+from procession.outbound.connections import Connections, Owner
 from procession.outbound.faults import ConnectionLost, Fault
 from procession.outbound.guard import Guard, Network, Target, target
 from procession.outbound.headers import encoded
 from procession.outbound.resolve import Resolve, Resolver
 from procession.outbound.retry import REPLAYED, SAFE, Retries, Sleep, Tries
 from procession.outbound.stream import PROGRESS, Progress
+
+NOBODY = Owner("")  # the operator's own calls are no tenant's
 
 logging.getLogger("httpcore2").setLevel(logging.WARNING)  # it logs headers, and so credentials
 
@@ -60,7 +62,7 @@ class Client:
         self._sleep = sleep
         self._connections = Connections(
             Guard(rules.allowed),
-            resolve or self._resolver,
+            (lambda _: resolve) if resolve else self._resolver.of,
             ssl_context or httpcore.default_ssl_context(),
         )
 
@@ -110,7 +112,7 @@ class Client:
         aim = target(url)
         sent = request(method, aim, *message(method, options))
         with spanned(method, aim) as one:
-            reply = await self._try(None, aim, sent, within, progress)
+            reply = await self._try(NOBODY, aim, sent, within, progress)
             one.set_attribute("http.response.status_code", reply.status)
         await reply.aclose()
         return Answer(reply.status, reply.headers, b"")
@@ -127,7 +129,7 @@ class Client:
             sleep=self._sleep,
         )
         each_try, each = options.get("each_try"), self._tries.each
-        owner = (tenant, options.get("owner"))
+        owner = Owner(tenant, options.get("owner"))
 
         def once() -> httpcore.Request:
             fresh = encoded(each_try()) if each_try else []
@@ -146,7 +148,7 @@ class Client:
 
     async def _try(
         self,
-        owner: Hashable,
+        owner: Owner,
         aim: Target,
         request: httpcore.Request,
         within: timedelta,

@@ -1,30 +1,67 @@
 """Looking up names, in threads of their own.
 
 asyncio's look-ups share the default threads and cannot be cancelled: a dead resolver would take all
-of them. Here it takes only these, and the deadline of the call is what its caller waits.
+of them. Here it takes only these, and the deadline of the call is what its caller waits. A look-up
+goes on in its thread when its caller has gone, so one who calls many dead names has few of them.
 """
 
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from weakref import WeakValueDictionary
 
 from procession.outbound.faults import NameNotResolved
 
 Resolve = Callable[[str], Awaitable[list[str]]]  # every address of a name, in the order to dial
 
-THREADS = 32  # more than a worker has actions in flight, so one dead name server starves nobody
+THREADS = 64
+ROOM = 8  # of them for one who asks, so that one tenant's dead names starve nobody else
+PATIENCE = 1.0  # seconds to wait for a place among them: look-ups that are well take far less
 
 
 class Resolver:
-    """The system's resolver."""
+    """The system's resolver. A name that is being looked up is not looked up once more."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="resolve")
+        self._running = dict[str, asyncio.Future[list[str]]]()
+        self._rooms = WeakValueDictionary[str, asyncio.Semaphore]()
+
+    def of(self, asker: str) -> Resolve:
+        """The resolver as this one asks it."""
+        return partial(self._answer, asker)
 
     async def __call__(self, host: str) -> list[str]:
+        return await self._answer("", host)
+
+    async def _answer(self, asker: str, host: str) -> list[str]:
+        running = self._running.get(host) or await self._begun(asker, host)
+        return await asyncio.shield(running)
+
+    async def _begun(self, asker: str, host: str) -> asyncio.Future[list[str]]:
+        room = self._rooms.setdefault(asker, asyncio.Semaphore(ROOM))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await room.acquire()
+        except TimeoutError:
+            raise NameNotResolved(host) from None
+        if host in self._running:  # by now
+            room.release()
+            return self._running[host]
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, look_up, host)
+        running = self._running[host] = loop.run_in_executor(self._threads, look_up, host)
+        running.add_done_callback(partial(self._ended, host, room))
+        return running
+
+    def _ended(
+        self, host: str, room: asyncio.Semaphore, running: asyncio.Future[list[str]]
+    ) -> None:
+        del self._running[host]
+        room.release()
+        if not running.cancelled():
+            running.exception()  # seen, though everybody who asked may have gone
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,109 @@
+"""Looking up names while those who answer for some of them are dead."""
+
+import asyncio
+import socket
+import threading
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+
+from procession.outbound import resolve
+from procession.outbound.faults import NameNotResolved
+from procession.outbound.resolve import ROOM, THREADS, Resolver
+from procession.outbound.retry import Tries
+
+
+class Names:
+    """Those that end in .dead have no answer until the gate is opened."""
+
+    def __init__(self, look_up):
+        self.gate, self.asked, self._look_up = threading.Event(), [], look_up
+        self._news = threading.Semaphore(0)
+
+    def __call__(self, host, *more, **options):
+        self.asked.append(host)
+        self._news.release()
+        if host.endswith(".dead"):
+            self.gate.wait(30)
+            raise socket.gaierror
+        return self._look_up(host, *more, **options)
+
+    async def are_asked(self, many):
+        for _ in range(many):
+            assert await asyncio.to_thread(self._news.acquire, timeout=10)
+
+
+@pytest.fixture
+def names(monkeypatch):
+    monkeypatch.setattr(resolve, "PATIENCE", 0.2)
+    one = Names(socket.getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", one)
+    yield one
+    one.gate.set()
+
+
+@pytest.fixture
+def resolver(names):
+    one = Resolver()
+    yield one
+    names.gate.set()
+    one.close()
+
+
+async def test_a_name_is_looked_up_once_for_all_who_ask_meanwhile(resolver, names):
+    asking = [asyncio.create_task(resolver.of(one)("a.dead")) for one in ("acme", "other") * 3]
+    await names.are_asked(1)
+    asking.pop(0).cancel()
+
+    names.gate.set()
+    said = await asyncio.gather(*asking, return_exceptions=True)
+
+    assert [type(one) for one in said] == [NameNotResolved] * 5
+    assert names.asked == ["a.dead"]
+    with pytest.raises(NameNotResolved):
+        await resolver("a.dead")
+    assert names.asked == ["a.dead"] * 2
+
+
+async def test_one_who_asks_for_many_dead_names_starves_nobody_else(resolver, names):
+    evil = resolver.of("evil")
+    asking = [asyncio.create_task(evil(f"{one}.dead")) for one in range(2 * THREADS)]
+    await names.are_asked(ROOM)
+    for one in asking:
+        one.cancel()
+    await asyncio.wait(asking)
+
+    with pytest.raises(NameNotResolved):
+        await evil("localhost")
+    assert "127.0.0.1" in await resolver.of("acme")("localhost")
+    assert len(names.asked) == ROOM + 1
+
+    names.gate.set()
+    assert "127.0.0.1" in await evil("localhost")
+
+
+async def test_more_names_than_there_is_room_for_wait_for_each_other(resolver):
+    hosts = [f"127.0.0.{one}" for one in range(1, 4 * ROOM)]
+
+    said = await asyncio.gather(*(resolver.of("acme")(one) for one in hosts))
+
+    assert said == [[one] for one in hosts]
+
+
+async def test_a_tenant_whose_names_are_dead_leaves_the_calls_of_others_alone(
+    receiver, make_client, names
+):
+    quick = Tries(retries=0, each=timedelta(milliseconds=300))
+    client = make_client(tries=quick)
+
+    async def dead(one):
+        with suppress(NameNotResolved):
+            await client.of("evil").get(f"http://{one}.dead/")
+
+    await asyncio.gather(*(dead(one) for one in range(THREADS)))
+    with pytest.raises(NameNotResolved):
+        await client.of("evil").get(receiver.url(host="localhost"))
+
+    assert (await client.of("acme").get(receiver.url(host="localhost"))).status_code == 200
+    assert len(names.asked) == ROOM + 1
