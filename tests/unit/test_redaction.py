@@ -1,9 +1,12 @@
+import re
+import tracemalloc
 from time import thread_time
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from procession.engine import redaction
 from procession.engine.redaction import LONGEST, LONGEST_READ, redact, storable, storable_value
 
 ADDRESS = "https://ann:pw@db.example.com:8443/x?y#z"
@@ -159,6 +162,59 @@ def test_a_second_pass_may_mask_more_but_reveals_nothing(text):
     assert len(twice) <= LONGEST
     assert "\0" not in once
     once.encode()
+
+
+ADDRESSES = r"""(?i)\b([a-z][a-z0-9+.-]*)://(?:[^\s/?#@"'<>]*@)?(\[[0-9a-f:.]+\]|[^\s/?#:@"'<>\\,;()\[\]{}]+)(:\d{1,5})?[^\s"'<>]*"""
+TOKENS = r"\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?"
+SIGNS = st.sampled_from(
+    [
+        *"aK1+.-_:/@[]?#\"' <,éeyJ",
+        "\u017f",
+        "\u212a",
+        "://",
+        "a://",
+        "eyJ",
+        "eyJa.",
+        "[::1]",
+        ":80",
+        "\n",
+    ]
+)
+
+
+@settings(max_examples=1000)
+@given(st.lists(SIGNS, max_size=30).map("".join))
+@example("1.a.b://x 1://y a://b://c a:// [a://[f] _a-b://u@h:1/2")
+def test_what_reads_a_text_once_finds_what_the_patterns_of_the_rule_do(text):
+    assert redaction._addresses_cut(text) == re.sub(ADDRESSES, r"\1://\2\3", text)  # noqa: SLF001
+    assert redaction._tokens_masked(text) == re.sub(TOKENS, "[redacted]", text)  # noqa: SLF001
+
+
+# The patterns of the rule take minutes for these.
+@pytest.mark.parametrize("part", ["a.", "a-", "1.", "a.://", "1://", "://", "a://[", "a@"])
+def test_addresses_are_found_in_a_text_of_any_length(part):
+    text = part * 200_000
+
+    redaction._addresses_cut(text)  # noqa: SLF001
+
+
+@pytest.mark.parametrize("part", ["eyJ-", "eyJa."])
+def test_tokens_are_found_in_a_text_of_any_length(part):
+    redaction._tokens_masked(part * 200_000)  # noqa: SLF001
+
+
+@pytest.mark.parametrize("sign", ["\0", "\ud800", "a"])
+def test_of_a_text_of_any_length_no_more_is_read_than_is_kept(sign):
+    text = "It said " + sign * 8_000_000
+
+    tracemalloc.start()
+    try:
+        redact(text)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 1_000_000
 
 
 @pytest.mark.parametrize(
