@@ -29,7 +29,7 @@ from procession.actions.thread import filled, in_thread
 from procession.engine.catalogue import ActionType
 from procession.engine.masking import mask
 from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
-from procession.engine.redaction import redact
+from procession.engine.redaction import LONGEST_READ, redact
 from procession.engine.workflow import ActionDefinition
 from procession.outbound import spans
 from procession.outbound.faults import AddressRefused, BreakerOpen
@@ -47,6 +47,7 @@ LIMIT = "The action did not end within the attempt limit."
 CUT_OFF = "The action was cancelled from within."
 UNREAD = "The entries that its templates refer to cannot be read."
 LARGEST_STATUS = 999
+READ = 4 * LONGEST_READ  # of what an action says: masks make it shorter, and then it is cut
 
 _left_behind = set[asyncio.Task[object]]()  # a task that nothing refers to may vanish half done
 
@@ -199,12 +200,12 @@ def _is_timeout(error: BaseException) -> bool:
 def _without(outcome: Outcome, credentials: list[str]) -> Outcome:
     """The outcome without what was its action's to know: whatever it looks like, it is masked.
 
-    Its author may have cut what he tells, and a credential in two.
+    Its author may have cut what he tells, and a credential in two; so may the cut here.
     """
     error: object = outcome.error
     if not isinstance(error, str) or not credentials:
         return outcome
-    return replace(outcome, error=mask(error, credentials, is_cut=True))
+    return replace(outcome, error=mask(error[:READ], credentials, is_cut=True))
 
 
 def _clean(outcome: Outcome) -> Outcome:

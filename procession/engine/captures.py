@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from procession.engine.redaction import storable
 
 MAX_CHARACTERS = 2_000
+MAX_BITS = 4 * MAX_CHARACTERS  # of a number that may be that short; longer ones Python refuses
 
 
 def captured(
@@ -28,14 +29,14 @@ def captured(
 def _text(value: object) -> str | None:
     """A scalar in JSON text form, text as it can be stored; None for anything else."""
     match value:
-        case str():
-            return storable(value)
+        case str():  # one that is too long is not read
+            return storable(value) if len(value) <= MAX_CHARACTERS else None
         case bool():
             return "true" if value else "false"
         case None:
             return "null"
         case int():
-            return str(value)
+            return str(value) if value.bit_length() <= MAX_BITS else None
         case float() if math.isfinite(value):
             return repr(value)
         case _:

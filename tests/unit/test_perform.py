@@ -1,5 +1,6 @@
 import asyncio
 import threading
+import tracemalloc
 
 import pytest
 from fix_actions import Watched, an_action, an_attempt, an_entry
@@ -280,6 +281,41 @@ async def test_a_credential_that_its_action_cut_in_two_leaves_nothing(performed)
     attempt = an_attempt(parameters={"Key": "correct horse battery"})
 
     assert (await performed(action, attempt)).outcome == Failed("It said: not [redacted]")
+
+
+async def test_of_a_long_answer_that_is_told_no_more_is_masked_than_may_be_kept(performed):
+    answer = "&amp;" + "a b " * 2_000_000
+
+    async def perform(_context, parameters):
+        return Failed(f"It said {parameters['Key']}: {answer}")
+
+    action = an_action(perform, parameters=(Parameter("Key", credential=True),))
+    attempt = an_attempt(parameters={"Key": "correct horse battery"})
+
+    tracemalloc.start()
+    try:
+        outcome = (await performed(action, attempt)).outcome
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert outcome.error.startswith("It said [redacted]: &amp;a b")
+    assert peak < len(answer) + 8_000_000
+
+
+@pytest.mark.parametrize("kept", [6, 7, 100, 1_469])
+async def test_a_credential_across_the_end_of_what_is_masked_leaves_nothing(performed, kept):
+    async def perform(_context, parameters):
+        key = parameters["Key"]
+        before = performing.READ - kept
+        return Failed(key * (before // len(key)) + "." * (before % len(key)) + key)
+
+    action = an_action(perform, parameters=(Parameter("Key", credential=True),))
+    attempt = an_attempt(parameters={"Key": "correct-horse-battery" * 70})
+
+    error = (await performed(action, attempt)).outcome.error
+    assert "correct" not in error
+    assert "horse" not in error
 
 
 async def test_an_output_that_is_missing_may_yet_come(performed):

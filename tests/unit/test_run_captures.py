@@ -29,6 +29,10 @@ def settled(run, chain, outcome, **known):
         ("a\0b \ud800", "a\\u0000b \\ud800"),  # as Postgres can keep it
         ("x" * 2000, "x" * 2000),
         ("x" * 2001, None),
+        ("\0" * 400, None),
+        (10**1999, "1" + "0" * 1999),
+        (10**2000, None),
+        pytest.param(-(10**5000), None, id="a number that Python does not spell"),
         (float("nan"), None),
         ([1], None),
         ({"a": 1}, None),
