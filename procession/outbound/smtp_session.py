@@ -2,6 +2,7 @@
 
 Before DATA nothing has left, from DATA on the message may have, and once the relay has taken the
 content nothing that happens can change it. A relay's words are dropped; the code of a reply is not.
+What it says unasked, behind a reply, would be taken for the reply to what comes next: a bad reply.
 """
 
 import ssl
@@ -31,6 +32,7 @@ GO_AHEAD = 354
 REFUSALS = range(400, 600)
 ACCEPTED = range(200, 300)
 REPLIES = range(100, 600)
+NO_CODE = -1
 REASONS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
     (TimeoutError, "Timeout"),
     (NameNotResolved, "NameNotResolved"),
@@ -69,6 +71,8 @@ class Session:
 
     async def begin(self, sender: Mailbox, mail: Mail) -> None:
         """All that comes before the content."""
+        with before_the_content(self._sending):
+            self._hear_no_more()  # than the greeting
         await self._greet()
         if self._relay.security is Security.STARTTLS:
             with self._phase("STARTTLS"):
@@ -96,6 +100,7 @@ class Session:
         self._sending.phase = f"SMTP {name}"
         with before_the_content(self._sending), self._question():
             yield
+            self._hear_no_more()
 
     @contextmanager
     def _question(self) -> Generator[None]:
@@ -110,12 +115,18 @@ class Session:
     async def hand_over(self, content: bytes) -> None:
         """DATA and the content; returns once the relay has taken it."""
         self._sending.fault = Timeout  # from here on it may have left
-        began = await self._said("DATA", self._smtp.execute_command(b"DATA"))
+        began = await self._said("DATA", self._begun())
         if began != GO_AHEAD:
             raise self._refusal(began)
         ended = await self._said("content", self._given(content))
         if ended not in ACCEPTED:
             raise self._refusal(ended)
+
+    async def _begun(self) -> SMTPResponse:
+        reply = await self._smtp.execute_command(b"DATA")
+        if reply.code == GO_AHEAD:
+            self._hear_no_more()
+        return reply
 
     async def _given(self, content: bytes) -> SMTPResponse:
         protocol = self._smtp.protocol
@@ -123,6 +134,12 @@ class Session:
             raise SMTPServerDisconnected("")
         protocol.write(content)
         return await protocol.read_response(self._relay.step.total_seconds())
+
+    def _hear_no_more(self) -> None:
+        """Raise what a bad reply does, if something is behind the last one."""
+        protocol = self._smtp.protocol
+        if protocol is not None and protocol._buffer:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  nobody else knows
+            raise SMTPResponseException(NO_CODE, "")
 
     async def _said(self, phase: str, question: Awaitable[SMTPResponse]) -> int:
         """The code of the reply; raises InDoubt when there is none."""

@@ -166,13 +166,55 @@ async def test_no_answer_from_data_on_leaves_it_in_doubt(relay, email, by, phase
     assert relay.connections == 1
 
 
+async def test_what_is_behind_the_go_ahead_is_no_reply_to_the_content(relay, email, by):
+    relay.will("DATA", reply("354 Go\r\n250 Queued"))
+    relay.will("content", "550 No")
+
+    assert await email(by(relay), tries=TWICE) == Unknown("SMTP DATA: BadReply")
+    assert (relay.connections, relay.taken) == (1, [])
+    assert "content" not in relay.commands
+
+
+@pytest.mark.parametrize(
+    "ok",
+    [
+        ("EHLO", 250, "EHLO"),
+        ("AUTH", 235, "login"),
+        ("MAIL", 250, "MAIL FROM"),
+        ("RCPT", 250, "RCPT TO"),
+    ],
+)
+@pytest.mark.parametrize("more", ["354 Go", "250", "garbage", "2"])
+async def test_a_relay_that_says_more_than_it_is_asked_is_not_listened_to(
+    guarded, email, into, ok, more
+):
+    phase, code, named = ok
+    guarded.will(phase, *[reply(f"{code} Ok\r\n{more}")] * 2)
+
+    outcome = await email(into(guarded))
+
+    assert outcome == Failed(f"SMTP {named}: BadReply", retryable=True)
+    assert "DATA" not in guarded.commands
+
+
+@pytest.mark.parametrize("phase", ["RCPT", "DATA", "content"])
+async def test_a_refusal_is_one_whatever_comes_behind_it(relay, email, by, phase):
+    text = "550 No\r\n421 Good bye"
+    relay.will(phase, text if phase == "content" else reply(text))
+
+    named = {"RCPT": "RCPT TO"}.get(phase, phase)
+    assert await email(by(relay)) == Failed(f"SMTP {named}: 550", retryable=True)
+
+
 async def test_a_content_that_is_taken_unasked_is_in_doubt(relay, email, by):
     relay.will("DATA", reply("250 Queued"))
 
     assert await email(by(relay), tries=TWICE) == Unknown("SMTP DATA: 250")
 
 
-@pytest.mark.parametrize("text", ["250 Ok", "250", "251 Forwarded", "299-a\r\n299 b"])
+@pytest.mark.parametrize(
+    "text", ["250 Ok", "250", "251 Forwarded", "299-a\r\n299 b", "250 Ok\r\n421 Good bye"]
+)
 async def test_once_the_content_is_taken_it_is_sent(relay, email, by, text):
     relay.will("content", text)
     relay.will("QUIT", drop)
@@ -314,6 +356,7 @@ async def test_a_relay_may_be_an_address(relay, email, by):
     ("greeting", "kind"),
     [
         (b"554 hunter2\r\n", "554"),
+        (b"220 Hello\r\n250 hunter2\r\n", "BadReply"),
         (b"hunter2\r\n", "BadReply"),
         (b"220-hunter2\r\n", "ConnectionLost"),
         (b"", "ConnectionLost"),
@@ -322,11 +365,10 @@ async def test_a_relay_may_be_an_address(relay, email, by):
 )
 async def test_a_relay_must_greet(email, by, greeting, kind):
     async def greet(reader, writer):
-        if greeting is None:
+        writer.write(greeting or b"")
+        await writer.drain()
+        if greeting is None or kind == "BadReply":
             await reader.read()
-        else:
-            writer.write(greeting)
-            await writer.drain()
         writer.close()
 
     async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
