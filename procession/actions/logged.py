@@ -14,7 +14,7 @@ from uuid import UUID, uuid5
 from procession.actions.base import Kept
 from procession.engine.delivery import Delivery, excerpt, masked, reason, secrets_of
 from procession.outbound.answer import Answer
-from procession.outbound.faults import AddressRefused, Fault
+from procession.outbound.faults import Fault
 from procession.outbound.guard import origin
 from procession.outbound.headers import with_ours
 
@@ -58,7 +58,7 @@ class Call:
         return Delivery(
             delivery_id=UUID(self.delivery_id),
             method=self.method,
-            url=_origin(self.url, fault),
+            url=origin(self.url),
             request_headers=masked(headers, self.secrets),
             requests_sent=0 if fault and fault.is_by_host else self.tries,
             duration_ms=round((monotonic() - self.began) * 1000),
@@ -85,14 +85,3 @@ def on_record(kept: Kept, call: Call) -> Generator[Call]:
         raise
     finally:
         kept.deliveries.append(call.delivery(fault))
-
-
-def _origin(url: str, fault: Fault | None) -> str:
-    """Of an address that was refused, no more than its refusal says.
-
-    What was refused may also be the address of a token.
-    """
-    if not isinstance(fault, AddressRefused) or fault.host not in url:
-        return origin(url)
-    scheme = "https" if url.lower().startswith("https:") else "http"
-    return f"{scheme}://{fault.host}"

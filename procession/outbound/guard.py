@@ -6,10 +6,12 @@ for development.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import unquote
 
 import httpx2 as httpx
 
@@ -57,8 +59,9 @@ _ENDS_IN_A_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?", re.ASCII)
 _AUTHORITY = re.compile(r"[^:/?#]*://([^/?#]*)")
 _PORT = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::([0-9]{0,5}))?", re.ASCII)  # behind the host
 _AFTER_AUTHORITY = re.compile(r"[/?#]")
-_LIKE_A_HOST = re.compile(r"\[[0-9a-fA-F:.%]{1,80}\]|[^\s:@\[\]\\\x00-\x1f]{1,255}")
+_LIKE_A_HOST = re.compile(r"\[[0-9a-fA-F:.%]{1,80}\]|[^\s:@/?#\[\]\\\x00-\x1f]{1,255}")
 _HIGHEST_PORT = 65535
+NO_HOST = "no host"
 LONGEST_KEPT = 2_048  # so that what is kept stays small
 
 
@@ -90,11 +93,11 @@ def _target(url: str) -> Target:
         read = httpx.URL(url)
         host = read.raw_host.decode("ascii")
     except (httpx.InvalidURL, ValueError):
-        raise AddressRefused(_plain(authority)) from None
+        raise AddressRefused(_plain(url)) from None
     port = _port(authority, 443 if read.scheme == "https" else 80)
     absolute = read.scheme in ("http", "https") and bool(host)
     if not absolute or "@" in authority or not _is_plain(host) or not port:
-        raise AddressRefused(_plain(authority))
+        raise AddressRefused(_plain(url))
     return Target(read.raw_scheme, host, port, read.netloc, read.raw_path)
 
 
@@ -117,18 +120,31 @@ def _is_plain(host: str) -> bool:
     return bool(_NAME.fullmatch(host)) and not _ENDS_IN_A_NUMBER.fullmatch(host)
 
 
-def _plain(authority: str) -> str:
+def _plain(url: str) -> str:
     """The host of an address that may not even be read, without what could be a password.
 
-    What stands behind a colon may be one too: that of an address with a slash in it.
+    What stands behind a colon may be one too: that of an address with a slash in it. So may what
+    stands before an @, however that is written.
     """
-    found = _LIKE_A_HOST.match(authority.rpartition("@")[2])
-    return found[0] if found else "no host"
+    written = _AUTHORITY.match(url)
+    if written is None:
+        return NO_HOST
+    _, at, rest = unicodedata.normalize("NFKC", unquote(written[1])).rpartition("@")
+    found = _LIKE_A_HOST.match(rest)
+    is_clear = not at or "@" not in url[written.end() :]  # else the password may have a slash
+    if not found or not is_clear or "%" in rest or not found[0].isprintable():
+        return NO_HOST
+    return found[0]
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port of an address that `target` has read."""
+    """Scheme, host and port of an address, and of one that is refused what the refusal says."""
     scheme, _, rest = url.partition("://")
+    try:
+        target(url)
+    except AddressRefused as refused:
+        known = scheme.lower() if scheme.lower() in ("http", "https") else ""
+        return f"{known}://{refused.host if refused.host != NO_HOST else ''}"
     return f"{scheme}://{_AFTER_AUTHORITY.split(rest, 1)[0]}".lower()
 
 

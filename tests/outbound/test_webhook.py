@@ -195,6 +195,25 @@ async def test_what_cannot_be_sent_fails_for_good(deliver, url, secret, error):
     assert (await deliver(url, secret)).outcome == Failed(error)
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://user:hunter2@/hook", "https://"),
+        ("https://user:hunter2@:443/hook", "https://"),
+        ("https://user:hunter2@[bad/", "https://"),
+        ("https://user:hunter2@Host/hook", "https://Host"),
+        ("https://user:hunter2@{{data.Empty}}/hook", "https://{{data.Empty}}"),
+        ("http://10.0.0.1:8080/a?b=hunter2", "http://10.0.0.1:8080"),
+    ],
+)
+async def test_a_password_in_an_address_is_in_no_row(deliver, url, told):
+    performed = await deliver(url)
+
+    (row,) = performed.deliveries
+    assert row.url == told
+    assert "hunter2" not in f"{row} {performed.outcome}"
+
+
 async def test_a_blank_secret_is_none(receiver, deliver):
     assert (await deliver(receiver.url(), "  ")).outcome == Succeeded(response_status=200)
     assert "webhook-signature" not in receiver.received[0].headers

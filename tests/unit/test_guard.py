@@ -1,9 +1,11 @@
 from ipaddress import ip_address
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from procession.outbound.faults import AddressRefused
-from procession.outbound.guard import Guard, networks, target, unwrapped
+from procession.outbound.guard import Guard, networks, origin, target, unwrapped
 
 
 def words(text):
@@ -131,6 +133,72 @@ def test_a_refusal_names_the_host_and_no_more():
             target(url)
 
         assert str(refused.value) == "AddressRefused: 0x7f.1"
+
+
+SECRET_IN = [
+    "https://user:hunter2@/hook",
+    "https://user:hunter2@:443/hook",
+    "https://hunter2@ host/",
+    "https://user:hunter2@\\x/",
+    "https://user:hunter2@[bad/",
+    "https://user:hunter2@[::1%25lo]/",
+    "https://user:hunter2@host/",
+    "https://user:hunter2@h@:1/",
+    "https://user:hunter2/pass@h/",
+    "https://user:hunter2@{{data.Empty}}/hook",
+    "https://hunter2\x7f@x",
+    "https://user:hunter2@\u202e/",
+    "https://user:a@hunter2/b@host/",
+    "https://hunter2%2F%40host/",
+    "https://hunter2%2Fpass@host/",
+    "https://user%3Ahunter2%40host/",
+    "https://hunter2%2540host/",
+    "https://hunter2\uff20host/",
+    "https:////user:hunter2@host/",
+    "HTTPS://user:hunter2@host:99999/",
+    "ftp://user:hunter2@host/",
+    "hunter2",
+    "hunter2://host",
+]
+
+
+@pytest.mark.parametrize("url", SECRET_IN)
+def test_what_is_told_of_an_address_holds_no_user_info(url):
+    with pytest.raises(AddressRefused) as refused:
+        target(url)
+
+    assert "hunter2" not in origin(url)
+    assert "hunter2" not in str(refused.value)
+
+
+@given(
+    st.text(st.characters(exclude_characters="/?#")),
+    st.text(st.characters(exclude_characters="/?#")),
+    st.text(),
+)
+def test_no_user_info_is_told_whatever_else_is_written(before, behind, rest):
+    url = f"https://{before}hunter2{behind}@{rest}"
+
+    with pytest.raises(AddressRefused) as refused:
+        target(url)
+
+    assert "hunter2" not in origin(url) + str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://Example.com/hook?token=a", "https://example.com"),
+        ("http://bücher.example:8080/ä", "http://bücher.example:8080"),
+        ("http://[2606:4700::1]:99/x", "http://[2606:4700::1]:99"),
+        ("http://0x7f.1/x", "http://0x7f.1"),
+        ("http://ann:pw@example.com:99/x", "http://example.com"),
+        ("https:///x", "https://"),
+        ("nothing", "://"),
+    ],
+)
+def test_of_an_address_the_origin_is_told(url, told):
+    assert origin(url) == told
 
 
 @pytest.mark.parametrize(
