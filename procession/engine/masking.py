@@ -1,23 +1,33 @@
 """Taking known secrets out of a text: those that an attempt used, in whatever form they come back.
 
 Redaction knows credentials by their looks; here they are known by their value. A receiver may send
-back what it was sent: as it is, percent-encoded, in base64, inside JSON or HTML.
+back what it was sent: as it is, percent-encoded, in base64, inside JSON or HTML. The usual forms
+are looked for as they are; then escapes are undone, and all looked for in what comes of it.
 """
 
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote
 
 from procession.engine.redaction import MASK
-from procession.engine.unescaping import Span, readings, without_broken
+from procession.engine.unescaping import (
+    Reading,
+    Span,
+    as_it_is,
+    readings,
+    squeezed,
+    without_broken,
+)
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]*")  # stands for itself in addresses
 _PLAIN_IN_JSON = re.compile(r"[ !#-\[\]-~]*")
 _FOR_ADDRESSES = bytes.maketrans(b"+/", b"-_")
 _ENCODED = re.compile(r"%[0-9A-F]{2}")
+_SPACE = re.compile(r"\s")
 LEAST_PART = 6  # signs of a secret's middle, or of its beginning before a cut, that are told apart
 
 
@@ -29,17 +39,30 @@ def mask(text: str, secrets: Iterable[str], *, is_cut: bool = False) -> str:
     asked = {one for one in secrets if one and (is_cut or len(one) <= len(text))}
     if not asked:
         return text
-    forms = sorted({form for one in asked for form in _forms_kept(one)}, key=len)
-    for form in reversed(forms):  # the longest first: a shorter one may be part of it
-        text = text.replace(form, MASK)
-    if is_cut and (at := _beginning(text, forms)) is not None:
-        text = text[:at] + MASK
-    return _without(text, _escaped(text, forms, is_cut=is_cut))
+    known = [_forms_kept(one) for one in asked]
+    forms = Forms(
+        {form for one in known for form in (*one.whole, *one.in_lines)},
+        {form for one in known for form in one.in_lines},
+    )
+    if not any(_found(text, forms, is_cut=is_cut, placed=False)):
+        return text
+    return _without(text, _found(text, forms, is_cut=is_cut, placed=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """The ways in which a secret may stand in a text."""
+
+    whole: Collection[str]
+    in_lines: Collection[str]  # those that white space may part
 
 
 def forms_of(secret: str) -> Iterator[str]:
-    """The ways in which a secret may stand in a text."""
+    """The ways in which a secret may stand in a text in one piece."""
     yield secret
+    yield secret.replace(" ", "+")  # as in forms, where the rest of it is escaped or is not
+    # it may look escaped, and be undone with what is around it
+    yield from (shown for shown, _ in readings(secret) if len(shown) >= LEAST_PART)
     if not _PLAIN.fullmatch(secret):
         whole = quote(secret, safe="", errors="surrogatepass")
         lower = _ENCODED.sub(lambda sign: sign[0].lower(), whole)
@@ -48,6 +71,9 @@ def forms_of(secret: str) -> Iterator[str]:
     if not _PLAIN_IN_JSON.fullmatch(secret):
         for ascii_only in (True, False):
             yield json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+
+
+def _in_base64(secret: str) -> Iterator[str]:
     raw = secret.encode("utf-8", "surrogatepass")
     encodings = [base64.b64encode(raw)]
     encodings += [_middle(raw, before) for before in range(3)]  # inside a longer text
@@ -58,8 +84,8 @@ def forms_of(secret: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=256)  # those of a workflow or a connector are used again and again
-def _forms_kept(secret: str) -> tuple[str, ...]:
-    return tuple(forms_of(secret))
+def _forms_kept(secret: str) -> Forms:
+    return Forms(tuple(forms_of(secret)), tuple(_in_base64(secret)))
 
 
 def _middle(raw: bytes, before: int) -> bytes:
@@ -70,20 +96,40 @@ def _middle(raw: bytes, before: int) -> bytes:
     return encoded[first:last]
 
 
-def _escaped(text: str, forms: list[str], *, is_cut: bool) -> Iterator[Span]:
-    """Where a form stands that somebody's encoder has escaped, wholly or in part."""
-    for shown, where in readings(text):
-        for form in forms:
-            at = shown.find(form)
-            while at >= 0:
-                yield where[at][0], where[at + len(form) - 1][1]
-                at = shown.find(form, at + len(form))
-        for one in (shown, without_broken(shown)) if is_cut else ():
-            if (at := _beginning(one, forms)) is not None:
-                yield where[at][0], len(text)
-    whole = without_broken(text) if is_cut else text
-    if whole != text and (at := _beginning(whole, forms)) is not None:
-        yield at, len(text)
+def _found(text: str, forms: Forms, *, is_cut: bool, placed: bool) -> Iterator[Span]:
+    """Where a form stands: as it is, escaped by somebody's encoder, or parted into lines."""
+    shown = [as_it_is(text, placed=placed), *readings(text, placed=placed)]
+    lines = [squeezed(one) for one in shown if _SPACE.search(one[0])]
+    for one in shown:
+        yield from _standing(one, forms.whole)
+    for one in lines:
+        yield from _standing(one, forms.in_lines)
+    if not is_cut:
+        return
+    whole = without_broken(text)
+    broken = [as_it_is(whole, placed=placed)] if whole != text else []
+    broken += readings(text, placed=placed, is_cut=True)
+    for one in (*shown, *broken):
+        yield from _begun(one, forms.whole, len(text))
+    for one in (*lines, *map(squeezed, broken)):
+        yield from _begun(one, forms.in_lines, len(text))
+
+
+def _standing(reading: Reading, forms: Iterable[str]) -> Iterator[Span]:
+    shown, where = reading
+    for form in forms:
+        at = shown.find(form)
+        while at >= 0:
+            end = at + len(form)
+            yield (where[at][0], where[end - 1][1]) if where else (at, end)
+            at = shown.find(form, end)
+
+
+def _begun(reading: Reading, forms: Iterable[str], end: int) -> Iterator[Span]:
+    """What is left of the text from where a form begins that its end cuts off."""
+    shown, where = reading
+    if (at := _beginning(shown, forms)) is not None:
+        yield (where[at][0], end) if where else (at, end)
 
 
 def _without(text: str, spans: Iterable[Span]) -> str:
@@ -96,7 +142,7 @@ def _without(text: str, spans: Iterable[Span]) -> str:
     return "".join((*kept, text[done:]))
 
 
-def _beginning(text: str, forms: list[str]) -> int | None:
+def _beginning(text: str, forms: Iterable[str]) -> int | None:
     """Where the beginning of a form stands that the end of the text cuts off."""
     found: list[int] = []
     for form in forms:

@@ -1,39 +1,75 @@
-"""A text with the escapes of JSON, JavaScript and HTML undone, and where each sign of it stood."""
+"""A text with the escapes of JSON, JavaScript, HTML and addresses undone.
+
+An encoder may escape as much or as little as it likes, and in capital or small letters: undone, it
+is all the same. Each sign knows where it stood, if the first reading says so: most texts hold
+nothing that is looked for, and need no places.
+"""
 
 import html
 import re
 from collections.abc import Iterator
 
 ROUNDS = 3  # one escape inside another: HTML inside JSON, JSON inside JSON
+_BYTE, _NEXT = "%[0-9a-fA-F]{2}", "%[89abAB][0-9a-fA-F]"
 _ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\\[\"'\\/bfnrt]"
     r"|&(?:#[0-9]{1,8}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z]{2,8});"
+    rf"|%[cCdD][0-9a-fA-F]{_NEXT}|%[eE][0-9a-fA-F](?:{_NEXT}){{2}}|%[fF][0-7](?:{_NEXT}){{3}}"
+    rf"|%u[0-9a-fA-F]{{4}}|{_BYTE}"
 )
 _BROKEN = re.compile(  # an escape that was cut
-    r"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?)?|&#?[0-9A-Za-z]{0,8})?\Z"
+    r"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?)?|&#?[0-9A-Za-z]{0,8}"
+    rf"|(?:%[c-fC-F][0-9a-fA-F](?:{_NEXT}){{0,2}})?(?:%(?:[0-9a-fA-F]|u[0-9a-fA-F]{{0,3}})?)?)?\Z"
 )
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_SOLID = re.compile(r"\S+")
+
+LONGEST_BROKEN = 16
 
 Span = tuple[int, int]
+Reading = tuple[str, list[Span] | None]  # the signs, and the place of each in the text
 
 
-def readings(text: str) -> Iterator[tuple[str, list[Span]]]:
-    """The text with its escapes undone, once and again; each sign with its place in the text."""
-    where = [(at, at + 1) for at in range(len(text))] if _ESCAPE.search(text) else []
+def as_it_is(text: str, *, placed: bool) -> Reading:
+    return text, [(at, at + 1) for at in range(len(text))] if placed else None
+
+
+def readings(text: str, *, placed: bool = False, is_cut: bool = False) -> Iterator[Reading]:
+    """The text with its escapes undone, once and again; without what a cut broke, if it is cut."""
+    if is_cut:
+        text = without_broken(text)
+    if not _ESCAPE.search(text):
+        return
+    where = as_it_is(text, placed=placed)[1]
     for _ in range(ROUNDS):
+        text, where = _undone(text, where)
+        if is_cut:
+            text = without_broken(text)
+            where = where and where[: len(text)]
+        yield text, where
         if not _ESCAPE.search(text):
             return
-        text, where = _undone(text, where)
-        yield text, where
+
+
+def squeezed(reading: Reading) -> Reading:
+    """What it reads without white space, as base64 is that came in lines."""
+    text, where = reading
+    if where is not None:
+        solid = (found.span() for found in _SOLID.finditer(text))
+        where = [place for begin, end in solid for place in where[begin:end]]
+    return "".join(_SOLID.findall(text)), where
 
 
 def without_broken(text: str) -> str:
     """The text up to an escape that was cut at its end."""
-    return _BROKEN.sub("", text, count=1)
+    found = _BROKEN.search(text, max(0, len(text) - LONGEST_BROKEN))
+    return text[: found.start()] if found else text
 
 
-def _undone(text: str, where: list[Span]) -> tuple[str, list[Span]]:
+def _undone(text: str, where: list[Span] | None) -> Reading:
+    if where is None:
+        return _ESCAPE.sub(lambda found: _meaning(found[0]), text), None
     signs: list[str] = []
     places: list[Span] = []
     done = 0
@@ -52,8 +88,14 @@ def _undone(text: str, where: list[Span]) -> tuple[str, list[Span]]:
 def _meaning(escape: str) -> str:
     if escape[0] == "&":
         return html.unescape(escape)
+    if escape[0] == "%" and escape[1] != "u":
+        raw = bytes.fromhex(escape.replace("%", ""))
+        try:
+            return raw.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:  # of an older encoding: each byte is a sign
+            return raw.decode("latin-1")
     if escape[1] in "ux":
-        units = [int(one[1:], 16) for one in escape.split("\\")[1:]]
+        units = [int(one[1:], 16) for one in re.split(r"[\\%]", escape)[1:]]
         raw = b"".join(unit.to_bytes(2, "big") for unit in units)
         return raw.decode("utf-16-be", "surrogatepass")
     return _SHORT.get(escape[1], escape[1])
