@@ -7,11 +7,12 @@ a renewal this is no change of the run. Those that are ready together are kept b
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from msgspec import json
 
 from procession.queue.acting import Acting
-from procession.queue.outage import FAULTS
+from procession.queue.outage import FAULTS, OUTAGES
 from procession.queue.pool import Pool
 
 log = logging.getLogger(__name__)
@@ -20,32 +21,55 @@ log = logging.getLogger(__name__)
 # takes to begin a claim. No clock is waited on.
 TURNS = 8
 
-# Locked in the order of everybody, and not waited for as long as a call may take. The commit need
-# not have reached the disk: it is a killed worker that this is for, and the next commit takes it.
+# Seconds between tries while somebody else has locked the run: about one in all, then it is sent.
+AGAIN = (0.02, 0.1, 0.2, 0.3, 0.4)
+
+# Locked in the order of everybody; what somebody else has locked is given back, and keeps nobody
+# else's from being kept. The commit need not have reached the disk: it is a killed worker that this
+# is for, and the next commit takes it.
 KEEP = """
     with sent as materialized (
         select * from jsonb_to_recordset(%(rows)s::jsonb)
                       as sent (tenant text, run_id uuid, token bigint, path text[], body text)
         where (select set_config('lock_timeout', '1s', true)
                    || set_config('synchronous_commit', 'off', true)) is not null
-    ), held as materialized (
-        select run.tenant, run.id, sent.path, sent.body
-        from sent join run on run.tenant = sent.tenant and run.id = sent.run_id
+    ), seen as materialized (
+        select sent.* from sent join run on run.tenant = sent.tenant and run.id = sent.run_id
         where run.lease_token = sent.token
+    ), held as materialized (
+        select run.tenant, run.id, seen.path, seen.body
+        from seen join run on run.tenant = seen.tenant and run.id = seen.run_id
+        where run.lease_token = seen.token
         order by run.tenant, run.id
-        for no key update of run
+        for no key update of run skip locked
+    ), kept as (
+        update run set actions = jsonb_set(run.actions, held.path, to_jsonb(held.body))
+        from held where run.tenant = held.tenant and run.id = held.id
+        returning run.tenant, run.id
     )
-    update run set actions = jsonb_set(run.actions, held.path, to_jsonb(held.body))
-    from held where run.tenant = held.tenant and run.id = held.id
+    select tenant, run_id from seen
+    where not exists (select from kept where kept.tenant = seen.tenant and kept.id = seen.run_id)
 """
+
+
+class _Came(Enum):
+    """What came of keeping a body."""
+
+    DONE = auto()  # it is kept, or never will be
+    LOCKED = auto()
+    CUT_OFF = auto()  # who wrote for all was
 
 
 @dataclass(frozen=True, slots=True)
 class _Body:
     row: dict[str, object]
-    kept: asyncio.Future[bool] = field(
+    came: asyncio.Future[_Came] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
+
+    @property
+    def place(self) -> tuple[object, object]:
+        return self.row["tenant"], self.row["run_id"]
 
 
 class Bodies:
@@ -64,29 +88,34 @@ class Bodies:
             "path": [str(ordinal), *(["undo"] if undo else []), "body"],
             "body": body,
         }
-        while True:
-            one = _Body(row)
-            self._waiting.append(one)
-            if len(self._waiting) == 1:
-                await self._keep_all()
-            if await one.kept:  # not when who wrote for all was cut off
-                return
+        waits = iter(AGAIN)
+        while (came := await self._tried(row)) is not _Came.DONE:
+            if came is _Came.LOCKED:
+                wait = next(waits, None)
+                if wait is None:
+                    log.warning("What is sent cannot be kept before: its run is locked")
+                    return
+                await asyncio.sleep(wait)
+
+    async def _tried(self, row: dict[str, object]) -> _Came:
+        one = _Body(row)
+        self._waiting.append(one)
+        if len(self._waiting) == 1:
+            await self._keep_all()
+        return await one.came
 
     async def _keep_all(self) -> None:
         """Write for all that wait, the first of whom calls."""
-        written = False
         group: list[_Body] = []
         try:
             await self._gathered()
             group, self._waiting = self._waiting, []
-            await self._write([one.row for one in group])
-            written = True
+            await self._write(group)
         finally:
             if not group:
                 group, self._waiting = self._waiting, []
             for one in group:
-                if not one.kept.done():
-                    one.kept.set_result(written)
+                _tell(one, _Came.CUT_OFF)  # what is told already stays
 
     async def _gathered(self) -> None:
         seen = 0
@@ -95,9 +124,23 @@ class Bodies:
             for _ in range(TURNS):
                 await asyncio.sleep(0)
 
-    async def _write(self, rows: list[dict[str, object]]) -> None:
+    async def _write(self, group: list[_Body]) -> None:
+        rows = json.encode([one.row for one in group]).decode()
         try:
             async with self._pool.connection() as conn:
-                await conn.execute(KEEP, {"rows": json.encode(rows).decode()})
+                cursor = await conn.execute(KEEP, {"rows": rows})
+                locked = set(await cursor.fetchall())
         except FAULTS as error:
+            if len(group) > 1 and not isinstance(error, OUTAGES):  # one that Postgres refuses
+                for one in group:
+                    await self._write([one])
+                return
             log.warning("What is sent cannot be kept before: %s", type(error).__name__)
+            locked = set[tuple[object, object]]()
+        for one in group:
+            _tell(one, _Came.LOCKED if one.place in locked else _Came.DONE)
+
+
+def _tell(one: _Body, came: _Came) -> None:
+    if not one.came.done():
+        one.came.set_result(came)

@@ -130,4 +130,44 @@ async def test_what_was_lost_is_not_kept_and_what_is_locked_is_not_waited_for_lo
         await bodies.keep(held[1], 0, "x", undo=False)
 
     assert {body for body, _ in await bodies_of(conn)} == {None}
-    assert "What is sent cannot be kept before: LockNotAvailable" in caplog.text
+    assert "What is sent cannot be kept before: its run is locked" in caplog.text
+
+
+async def test_a_run_that_is_locked_keeps_no_other_body_from_being_kept(conn, pool, held):
+    bodies, told = Bodies(pool), []
+
+    async def keep(number, acting):
+        await bodies.keep(acting, 0, "x", undo=False)
+        told.append(number)
+
+    async with pool.connection() as other, other.transaction():
+        await other.execute("select from run where id = %s for update", [held[7].run_id])
+        await asyncio.gather(*(keep(*one) for one in enumerate(held)))
+
+    assert [body for body, _ in await bodies_of(conn)] == ["x"] * 7 + [None] + ["x"] * 12
+    assert told[-1] == 7  # the others need not wait for it
+
+
+async def test_a_run_that_is_locked_for_a_moment_keeps_its_body(conn, pool, held):
+    bodies = Bodies(pool)
+    async with pool.connection() as other, other.transaction():
+        await other.execute("select from run where id = %s for update", [held[7].run_id])
+        keeping = asyncio.create_task(bodies.keep(held[7], 0, "x", undo=False))
+        await bodies.keep(held[8], 0, "x", undo=False)
+
+    await keeping
+
+    assert [body for body, _ in await bodies_of(conn)][7:9] == ["x", "x"]
+
+
+async def test_a_body_that_postgres_refuses_keeps_no_other_from_being_kept(
+    conn, pool, held, caplog
+):
+    bodies = Bodies(pool)
+
+    await asyncio.gather(
+        *(bodies.keep(one, 0, "\0" if one is held[3] else "x", undo=False) for one in held)
+    )
+
+    assert [body for body, _ in await bodies_of(conn)] == ["x"] * 3 + [None] + ["x"] * 16
+    assert caplog.text.count("cannot be kept before: UntranslatableCharacter") == 1
