@@ -3,6 +3,7 @@
 import base64
 import json
 import logging
+import textwrap
 from urllib.parse import quote
 
 from procession.app.logs import HUSHED, Lines, Text
@@ -11,7 +12,11 @@ FORMS = {
     "raw": str,
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
     "base64 within": lambda text: base64.b64encode(f"Basic:{text}:x".encode()).decode(),
+    "base64 in lines": lambda text: " ".join(
+        textwrap.wrap(base64.b64encode(text.encode()).decode(), 12)
+    ),
     "url": lambda text: quote(text, safe=""),
+    "url, every sign": lambda text: "".join(f"%{one:02x}" for one in text.encode()),
     "json": lambda text: json.dumps({"it": text, "again": f"a {text} b"}),
 }
 
