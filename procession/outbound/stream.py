@@ -19,6 +19,7 @@ from procession.outbound.resolve import Resolve
 
 HELD = 65_536  # bytes that wait to be read before the other side is held back
 HEAD = 102_400  # bytes of an answer's headers, with whatever interim answers come before it
+LINES = 4_096  # of them: each takes its time to read, and all are read at a stretch
 PIECE = 4_096  # of them at a time: many small answers in a large piece would hold up all others
 EACH = 3.0  # seconds for an address that is not the last one
 
@@ -29,6 +30,7 @@ class Progress:
     def __init__(self) -> None:
         self.fault: type[Fault] = ConnectionFailed
         self.head = HEAD  # bytes that may still come before the answer's headers have ended
+        self.lines = LINES
         self.body = 0  # and after that
         self.answered = False
 
@@ -149,12 +151,13 @@ class Stream(asyncio.Protocol, httpcore.AsyncNetworkStream):
 
     async def _of_the_head(self, progress: Progress, max_bytes: int) -> int:
         """How much to read before the headers have ended. Others have their turn in between."""
-        if progress.head <= 0:
+        if progress.head <= 0 or progress.lines <= 0:
             raise httpcore.ReadError
         if progress.head < HEAD:
             await asyncio.sleep(0)
         most = min(max_bytes, PIECE)
         progress.head -= min(most, len(self._received))
+        progress.lines -= self._received.count(b"\n", 0, most)
         return most
 
     def _of_the_body(self, progress: Progress, max_bytes: int) -> int:

@@ -317,6 +317,13 @@ async def test_more_headers_than_are_read_are_a_lost_connection(receiver, make_c
         await make_client(tries=ONCE).of("acme").post(receiver.url())
 
 
+async def test_more_lines_of_headers_than_are_read_are_a_lost_connection(receiver, make_client):
+    receiver.will(answer(headers=[("A", "")] * 8_000))
+
+    with pytest.raises(ConnectionLost):
+        await make_client(tries=ONCE).of("acme").post(receiver.url())
+
+
 async def test_many_headers_within_the_bound_are_read(receiver, make_client):
     receiver.will(answer(headers=[("X-A", "a" * 90) for _ in range(900)]))
 

@@ -58,6 +58,14 @@ async def test_a_long_request_is_filled_in_beside_the_loop(sender, receiver):
     assert threading.main_thread() not in data.threads
 
 
+async def test_a_number_may_have_as_many_digits_as_it_likes(sender, receiver):
+    receiver.will(answer(200, b'{"total": 1' + b"0" * 5_000 + b"}"))
+    await sender.connect(receiver.url())
+    await sender.keep(success="TwoHundredAndJsonPathAbsent", successJsonPath="$.error")
+
+    assert await sender.outcome() == Succeeded(response_status=200)
+
+
 async def test_no_connection_is_shared_by_two_connectors_or_with_a_webhook(sender, receiver):
     await sender.connect(receiver.url("/ledger"))
     await sender.connect(receiver.url("/mill"), slug="mill")

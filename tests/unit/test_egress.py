@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "httpx2": {"outbound/guard.py", "outbound/answer.py", "client/calls.py"},
     "httpcore2": {
         *("outbound/http.py", "outbound/connections.py", "outbound/stream.py"),
-        *("outbound/answer.py", "outbound/capture.py"),
+        *("outbound/answer.py", "outbound/call.py", "outbound/capture.py"),
     },
     "aiosmtplib": {"outbound/smtp.py", "outbound/smtp_session.py"},
 }
