@@ -12,6 +12,7 @@ from procession.engine.entry import DELETED, Entry, Reference, Stub
 from procession.engine.outcome import Outcome
 from procession.engine.workflow import ActionDefinition, Compensate, Definition
 from procession.outbound.http import Client
+from procession.queue.requests import Found
 from procession.queue.sealing import NO_KEYS, Place, Ring
 
 _CHILD = re.compile(r"-([te])(\d+)")
@@ -43,6 +44,8 @@ class Attempt:
     references: Mapping[Reference, Mapping[str, object]] = field(
         default_factory=dict[Reference, Mapping[str, object]]
     )
+    # the stored requests that it sends, by slug; None where nobody has read them for it
+    requests: Mapping[str, Found] | None = None
     ring: Ring = NO_KEYS  # that opens its credentials
     body: str | None = None  # what an earlier attempt kept
     console_url: str | None = None
@@ -123,6 +126,7 @@ class Attempt:
             http=client.of(self.tenant.slug).owned_by(self.action.type),
             content_type=self.defined,
             event=self.event,
+            requests=self.requests,
             compensation_of=self.ordinal if self.undo else None,
             correlation_id=self.correlation_id,
             traceparent=self.traceparent,

@@ -20,6 +20,7 @@ from procession.engine.entry import Entry, Reference, Stub
 from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
 from procession.engine.workflow import ActionDefinition
 from procession.outbound.http import TenantClient
+from procession.queue.requests import Found
 
 __all__ = [
     "Action",
@@ -121,6 +122,7 @@ class Context:
     http: TenantClient
     content_type: ContentType | None = None
     event: Event = field(default_factory=Event)
+    requests: Mapping[str, Found] | None = None  # as they were when the attempt began
     compensation_of: int | None = None
     correlation_id: str | None = None
     traceparent: str | None = None

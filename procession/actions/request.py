@@ -1,8 +1,8 @@
 """Sending a stored request through its connector.
 
 The workflow names the request and nothing else: where it goes, what lets in and when an answer is
-a good one are kept apart from it, and are those of the moment. Every secret that a call used is
-taken out of what is kept of it.
+a good one are kept apart from it, and are those of the moment when the attempt began. Every secret
+that a call used is taken out of what is kept of it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -109,7 +109,10 @@ class Request(Action):
         assert self._stored is not None, "whoever performs it gives it"
         slug = parameters.get(REQUEST, "").strip()
         try:
-            found = await self._stored.find(context.tenant.slug, slug)
+            if context.requests is None:
+                found = await self._stored.find(context.tenant.slug, slug)
+            else:
+                found = context.requests.get(slug)
             fill = partial(self._stored.sending, context, slug, found)
             sending = await filled(fill, found.request.written if found else 0, context.entry)
         except FAULTS:

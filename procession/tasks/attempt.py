@@ -1,7 +1,8 @@
 """Performing what was claimed: no connection is held while a third party thinks."""
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import cast
@@ -24,10 +25,11 @@ from procession.queue.bodies import Bodies
 from procession.queue.intake import Intake
 from procession.queue.leases import Held
 from procession.queue.manager import token_of
-from procession.queue.outage import OUTAGES
+from procession.queue.outage import FAULTS
 from procession.queue.pending import Ended
 from procession.queue.pool import Pool
 from procession.queue.record import Recorder
+from procession.queue.requests import Found
 from procession.queue.sealing import NO_KEYS, Ring
 from procession.queue.start import Cause, Origin
 from procession.queue.types import Claim, Tell, about, nobody
@@ -77,7 +79,9 @@ async def carry_out(performer: Performer, claim: Claim) -> None:
     kept = Kept(claim.action.body, store=store)
     to_perform = attempt_of(claim, performer)
     try:
-        claim = await promised(performer, claim, acting, to_perform.action)
+        stored = await stored_requests(performer.pool, claim.tenant.slug, to_perform.action)
+        to_perform = replace(to_perform, requests=stored)
+        claim = await promised(performer, claim, acting, to_perform)
         performed = await perform(
             performer.registry,
             to_perform,
@@ -96,33 +100,34 @@ async def carry_out(performer: Performer, claim: Claim) -> None:
     await performer.recorder.record(claim, ended)
 
 
-async def promised(
-    performer: Performer, claim: Claim, acting: Acting, action: ActionDefinition | Compensate
-) -> Claim:
+async def stored_requests(
+    pool: Pool, tenant: str, action: ActionDefinition | Compensate
+) -> Mapping[str, Found] | None:
+    """The stored requests that the action and its children send; None if they cannot be read now.
+
+    What is promised of them and what is sent must be one, whatever is saved meanwhile.
+    """
+    named = requests_in(action.type, action.parameters)
+    if not named:
+        return {}
+    try:
+        async with pool.connection() as conn:
+            return await requests.find(conn, tenant, named)
+    except FAULTS:
+        return None
+
+
+async def promised(performer: Performer, claim: Claim, acting: Acting, attempt: Attempt) -> Claim:
     """The claim with the promise of its action to be repeatable, which others can read as well."""
     if claim.action.repeatable:
         return claim
-    safe = await safe_requests(performer.pool, claim.tenant.slug, action)
+    action, found = attempt.action, attempt.requests or {}
+    safe = [slug for slug, one in found.items() if one.is_repeatable]
     if not performer.registry.repeatable(action.type, action.parameters, safe):
         return claim
     await promise(performer.pool, acting, claim.ordinal, undo=claim.undo)
     kept = changed(claim.action, repeatable=True)
     return changed(claim, run=put(claim.run, claim.ordinal, kept, undo=claim.undo))
-
-
-async def safe_requests(
-    pool: Pool, tenant: str, action: ActionDefinition | Compensate
-) -> frozenset[str]:
-    """Of the stored requests that the action sends, those that may be sent again."""
-    named = requests_in(action.type, action.parameters)
-    if not named:
-        return named
-    try:
-        async with pool.connection() as conn:
-            found = await requests.find(conn, tenant, named)
-    except OUTAGES:
-        return frozenset()
-    return frozenset(slug for slug, one in found.items() if one.is_repeatable)
 
 
 def acting_of(claim: Claim, max_depth: int) -> Acting:

@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from fix_api import RING
 from fix_queue import Heard, age, running
-from fix_receiver import hang
+from fix_receiver import answer, hang
 from fix_requests import ONCE
 
 from procession.actions.load import built_in, load
@@ -98,3 +99,54 @@ async def test_whoever_rescues_it_knows_it_too(  # noqa: PLR0913, PLR0917
         assert not heard.of(Recorded)
 
     assert found == [(outcome,)]
+
+
+async def test_what_is_sent_is_what_the_promise_was_made_of(  # noqa: PLR0913, PLR0917
+    conn, database, make, sender, working, receiver
+):
+    """A Conditional is promised as a whole; its connector is switched to no key before its turn."""
+    gate = asyncio.Event()
+
+    async def slow(writer):
+        await gate.wait()
+        await answer()(writer)
+
+    receiver.will(slow, hang, answer(), answer())
+    await sender.connect(receiver.url(), settings={"idempotencyHeader": "X-Once"})
+    await sender.keep()
+    webhook = {"type": "Webhook", "parameters": {"Url": receiver.url("/hook")}}
+    request = {"type": "Request", "parameters": {"Request": "book"}}
+    branch = {"Condition": "{{status}} == Draft", "ThenActions": json.dumps([webhook, request])}
+    await (await make(ActionDefinition(type="Conditional", parameters=branch))).queue()
+
+    async with working() as heard:
+        await receiver.next()
+        await sender.connect(receiver.url(), settings={"idempotencyHeader": "off"})
+        gate.set()
+        first = await receiver.next()
+        await age(conn, lease_until=60)
+        with connection(database) as keeper:
+            await asyncio.to_thread(rescue, keeper)
+        await receiver.next()
+        again = await receiver.next()
+        await heard.wait(Recorded)
+
+    assert [first.path, again.path] == ["/books", "/books"]
+    assert first.headers["x-once"].endswith("-t1")
+    assert "x-once" not in again.headers  # a new attempt: as it is now
+
+
+async def test_an_attempt_reads_what_it_sends_once(make, sender, working, receiver):
+    async def nowhere(_tenant, _slug):
+        raise AssertionError
+
+    receiver.will(answer())
+    await sender.connect(receiver.url())
+    await sender.keep()
+    sender.stored = replace(sender.stored, find=nowhere)
+    await (await make(sends(nested=True))).queue()
+
+    async with working() as heard:
+        (recorded,) = await heard.wait(Recorded)
+
+    assert recorded.step.run.actions[0].status == "Succeeded"
