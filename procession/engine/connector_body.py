@@ -23,7 +23,6 @@ from procession.engine.connector import (
 from procession.engine.errors import Fault, ValidationFailedError
 from procession.engine.findings import Findings
 
-LONGEST_NAME = 200
 _PATH = re.compile(r"/[!-~]*", re.ASCII)
 
 
@@ -38,7 +37,7 @@ def parse_connector(body: object, is_near: Callable[[str], bool]) -> Sent:
     found = reader.found
     auth = reader.auth(root.get("auth"))
     connector = Connector(
-        name=reader.name(root.get("name")),
+        name=reader.found.name(root.get("name")),
         base_url=reader.address(root.get("baseUrl"), "baseUrl"),
         auth=auth,
         settings=reader.settings(found.properties(root.get("settings"), "settings"), auth),
@@ -60,12 +59,6 @@ class _Reader:
     def __init__(self, is_near: Callable[[str], bool]) -> None:
         self._is_near = is_near
         self.found = Findings()
-
-    def name(self, value: object) -> str:
-        if isinstance(value, str) and value.strip() and len(value) <= LONGEST_NAME:
-            return value
-        self.found.refuse("name", f"must be 1 to {LONGEST_NAME} characters, not blank")
-        return ""
 
     def auth(self, value: object) -> Auth:
         if value in tuple(Auth):

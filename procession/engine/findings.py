@@ -13,6 +13,7 @@ from procession.engine.catalogue import Catalogue
 from procession.engine.content_type import ContentType
 from procession.engine.errors import Concern, Fault
 
+LONGEST_NAME = 200
 MOST_CONCERNS = 50  # that are told of one check; each placeholder may be one for each content type
 
 
@@ -55,6 +56,14 @@ class Findings:
             self.left_out += 1
         else:
             self.concerns.append(Concern(name, message))
+
+    def name(self, value: object) -> str:
+        """The name that people read of a thing."""
+        if isinstance(value, str) and value.strip() and len(value) <= LONGEST_NAME:
+            return value
+        rule = f"must be 1 to {LONGEST_NAME} characters, not blank"
+        self.refuse("name", "is required" if value is None else rule)
+        return ""
 
     def properties(self, value: object, path: str) -> dict[str, object]:
         if isinstance(value, dict):

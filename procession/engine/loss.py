@@ -51,7 +51,6 @@ def release(
 
 
 def discard(  # noqa: PLR0913 - all that a late attempt is known by
-    run: Run,  # noqa: ARG001 - it stays as it is
     ordinal: int,
     undo: bool,
     number: int,

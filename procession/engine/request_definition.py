@@ -12,7 +12,7 @@ from procession.engine.findings import Findings
 from procession.engine.json_path import is_json_path
 from procession.engine.names import SLUG_RULE, is_slug
 
-LONGEST_NAME, LONGEST_PATH, LONGEST_HEADER, LONGEST_BODY = 200, 8_192, 8_192, 262_144
+LONGEST_PATH, LONGEST_HEADER, LONGEST_BODY = 8_192, 8_192, 262_144
 MOST_HEADERS = 50
 SAFE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})  # to send again
 JSON = "application/json"
@@ -76,7 +76,7 @@ def parse_request(body: object) -> RequestDefinition:
     reader, root = _Reader(), cast("dict[str, object]", body)
     success = reader.choice(root.get("success"), "success", Success, Success.TWO_HUNDRED)
     made = RequestDefinition(
-        name=reader.name(root.get("name")),
+        name=reader.found.name(root.get("name")),
         connector_slug=reader.slug(root.get("connectorSlug")),
         method=reader.choice(root.get("method"), "method", Method, Method.POST),
         path_template=reader.path(root.get("pathTemplate")),
@@ -99,12 +99,6 @@ class _Reader:
 
     def __init__(self) -> None:
         self.found = Findings()
-
-    def name(self, value: object) -> str:
-        if isinstance(value, str) and value.strip() and len(value) <= LONGEST_NAME:
-            return value
-        self.found.refuse("name", f"must be 1 to {LONGEST_NAME} characters, not blank")
-        return ""
 
     def slug(self, value: object) -> str:
         if isinstance(value, str) and is_slug(value):

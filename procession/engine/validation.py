@@ -17,7 +17,6 @@ from procession.engine.template_checks import warn_of_templates
 from procession.engine.workflow import Definition
 
 EVENTS = (CREATED, UPDATED, DELETED, PUBLISHED, UNPUBLISHED)
-LONGEST_NAME = 200
 MOST_CONTENT_TYPES, MOST_EVENTS, MOST_ACTIONS = 50, 20, 50
 MOST_CONDITIONS, LONGEST_CONDITION = 50, 2000
 
@@ -71,7 +70,7 @@ def _definition(root: dict[str, object], around: Surroundings, found: Findings) 
     elif not 1 <= len(actions) <= MOST_ACTIONS:
         found.refuse("actions", f"must be 1 to {MOST_ACTIONS}")
     return Definition(
-        name=_name(root.get("name"), found),
+        name=found.name(root.get("name")),
         trigger_content_types=content_types,
         trigger_events=_events(root.get("triggerEvents"), content_types, around, found),
         conditions=_conditions(root.get("conditions"), found),
@@ -88,14 +87,6 @@ def capped(concerns: tuple[Concern, ...], left_out: int = 0) -> tuple[Concern, .
     if not left:
         return concerns
     return (*concerns[:MOST_CONCERNS], Concern("", f"{left} more warnings are left out"))
-
-
-def _name(value: object, found: Findings) -> str:
-    if isinstance(value, str) and value.strip() and len(value) <= LONGEST_NAME:
-        return value
-    rule = f"must be 1 to {LONGEST_NAME} characters, not blank"
-    found.refuse("name", "is required" if value is None else rule)
-    return ""
 
 
 def _content_types(value: object, around: Surroundings, found: Findings) -> tuple[str, ...]:

@@ -79,15 +79,12 @@ async def note(conn: Connection, claim: Claim, outcome: Outcome, duration_ms: in
         version, completed_at, now, *columns = row
         run = run_of(columns, completed_at)
         seen = Seen(tenant=claim.tenant.slug, id=claim.id, version=version, outputs=run.outputs)
-        step = Step(run=run, history=(_entry(claim, run, outcome, duration_ms, now),))
+        step = Step(run=run, history=(_entry(claim, outcome, duration_ms, now),))
         await save_step(conn, seen, step, claim.definition, now)
 
 
-def _entry(
-    claim: Claim, run: Run, outcome: Outcome, duration_ms: int, now: datetime
-) -> HistoryEntry:
+def _entry(claim: Claim, outcome: Outcome, duration_ms: int, now: datetime) -> HistoryEntry:
     return discard(
-        run,
         claim.ordinal,
         claim.undo,
         claim.action.attempts,

@@ -133,7 +133,7 @@ def test_a_release_that_ends_as_unknown_halts():
     ],
 )
 def test_a_late_outcome_is_told_in_the_history_only(outcome, error):
-    entry = discard(a_run("P"), 0, False, 1, outcome, now=NOW)
+    entry = discard(0, False, 1, outcome, now=NOW)
 
     assert (entry.outcome, entry.error) == (HistoryOutcome.DISCARDED, error)
     assert (entry.ordinal, entry.undo, entry.number, entry.finished_at) == (0, False, 1, NOW)
@@ -143,7 +143,7 @@ def test_a_late_outcome_is_told_with_what_is_known_of_its_attempt():
     started_at = NOW - 60 * SECOND
     known = {"now": NOW, "started_at": started_at, "duration_ms": 60_000}
 
-    entry = discard(a_run("P"), 1, True, 3, PERMANENT, **known)
+    entry = discard(1, True, 3, PERMANENT, **known)
 
     assert entry == HistoryEntry(
         ordinal=1,
@@ -160,7 +160,7 @@ def test_a_late_outcome_is_told_with_what_is_known_of_its_attempt():
 
 
 def test_the_error_of_a_late_outcome_stays_short():
-    entry = discard(a_run("P"), 0, True, 1, Failed("e" * 500), now=NOW)
+    entry = discard(0, True, 1, Failed("e" * 500), now=NOW)
 
     assert len(entry.error) == 500
 

@@ -130,7 +130,7 @@ class RunMachine(RuleBasedStateMachine):
     def come_too_late(self, letter):
         for one in self.history[-1:]:
             place = one.ordinal, one.undo, one.number
-            self.history.append(discard(self.run, *place, OUTCOMES[letter], now=self.clock()))
+            self.history.append(discard(*place, OUTCOMES[letter], now=self.clock()))
 
     @has_due
     @rule()
