@@ -346,8 +346,10 @@ def of_outcomes(life, entries, requests):
     out = {entry.outcome for entry in entries.values()} - {"Retried", "Failed"}
     if life.status is Status.UNKNOWN and not out & DOUBT:
         yield f"and yet no attempt of it is in doubt: {out}"
-    if life.status in {Status.CANCELLED, Status.SKIPPED, Status.NOT_DECLARED} and out:
-        yield f"and yet attempts of it are {out}"
+    unbegun = {n for n, entry in entries.items() if entry.outcome == "Released"} - requests.keys()
+    begun = {entry.outcome for n, entry in entries.items() if n not in unbegun} & out
+    if life.status in {Status.CANCELLED, Status.SKIPPED, Status.NOT_DECLARED} and begun:
+        yield f"and yet attempts of it are {begun}"
 
 
 def of_order(stored, recorded):

@@ -16,7 +16,7 @@ class Life:
     letter: str = (
         "P"  # Pending Running Succeeded Failed Unknown sKipped Halted Cancelled Notdeclared
     )
-    tale: str = ""  # its ended attempts: Succeeded Failed Unknown sKipped Lost released(X)
+    tale: str = ""  # its ended attempts: Succeeded Failed Unknown sKipped Lost released(X) unBegun
     attempts: int = 0
     failures: int = 0
     lost: int = 0
@@ -132,8 +132,13 @@ class Model:
 
     def release(self, started):
         one, n, undo = self.flying
-        again = (one.repeatable or not started) and not self.cancelled
-        one.letter, one.tale = ("P", one.tale + "X") if again else ("U", one.tale + "U")
+        again = one.repeatable and not self.cancelled
+        if not started:
+            one.letter, one.tale = "P", one.tale + "B"
+            if self.cancelled:
+                one.withdraw()
+        else:
+            one.letter, one.tale = ("P", one.tale + "X") if again else ("U", one.tale + "U")
         self.follow(n, undo)
 
     def unserved(self, n, undo):

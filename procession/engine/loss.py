@@ -4,8 +4,9 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from procession.engine.document import HistoryEntry, HistoryOutcome, Run, Step
+from procession.engine.document import HistoryEntry, HistoryOutcome, Run, Status, Step
 from procession.engine.ending import doubtful, ended, in_flight, put_back
+from procession.engine.halt import withdraw
 from procession.engine.outcome import Failed, Outcome
 from procession.engine.settle import MAX_ERROR
 from procession.engine.workflow import Definition
@@ -39,12 +40,20 @@ def release(
 ) -> Step:
     """The run once a worker that stops has given its action in flight back.
 
-    A claim that was never started is given back whatever its type, for it cannot have gone out.
-    The body that may have gone out is kept: the next attempt sends the same bytes.
+    A claim that was never started is given back whatever its type, for it cannot have gone out;
+    what it was in doubt before, it still is. The body that may have gone out is kept: the next
+    attempt sends the same bytes.
     """
     attempt = in_flight(run)
-    again = (attempt.action.repeatable or not started) and run.cancelled_at is None
-    after = put_back(attempt) if again else doubtful(attempt, STOPPED)
+    again = not started or (attempt.action.repeatable and run.cancelled_at is None)
+    if not again:
+        after = doubtful(attempt, STOPPED)
+    elif started:
+        after = put_back(attempt)
+    else:
+        after = replace(attempt.action, status=Status.PENDING)
+    if not started and run.cancelled_at is not None:
+        after = withdraw(after, now)
     after = replace(after, body=body or after.body)
     said = HistoryOutcome.RELEASED if again else HistoryOutcome.UNKNOWN
     return ended(run, definition, attempt.entry(said, STOPPED, now), after)

@@ -9,6 +9,7 @@ from procession.engine.run import (
     HistoryOutcome,
     RunStatus,
     Status,
+    cancel,
     discard,
     due,
     lose,
@@ -97,23 +98,44 @@ def test_a_lapsed_undo_follows_the_same_table():
 
 
 @pytest.mark.parametrize(
-    ("run", "started", "after", "said"),
+    ("run", "after", "said"),
     [
-        (in_flight(), True, Status.PENDING, HistoryOutcome.RELEASED),
-        (in_flight(lost=2), True, Status.PENDING, HistoryOutcome.RELEASED),
-        (in_flight(repeatable=False), True, Status.UNKNOWN, HistoryOutcome.UNKNOWN),
-        (in_flight(repeatable=False), False, Status.PENDING, HistoryOutcome.RELEASED),
-        (in_flight(cancelled=True), True, Status.UNKNOWN, HistoryOutcome.UNKNOWN),
-        (in_flight(cancelled=True), False, Status.UNKNOWN, HistoryOutcome.UNKNOWN),
+        (in_flight(), Status.PENDING, HistoryOutcome.RELEASED),
+        (in_flight(lost=2), Status.PENDING, HistoryOutcome.RELEASED),
+        (in_flight(repeatable=False), Status.UNKNOWN, HistoryOutcome.UNKNOWN),
+        (in_flight(cancelled=True), Status.UNKNOWN, HistoryOutcome.UNKNOWN),
     ],
 )
-def test_a_stopping_worker_gives_back_what_may_be_repeated(run, started, after, said):
-    step = release(run, a_chain("C C"), now=NOW, started=started)
+def test_a_stopping_worker_gives_back_what_may_be_repeated(run, after, said):
+    step = release(run, a_chain("C C"), now=NOW)
 
     action = step.run.actions[0]
     assert (action.status, action.in_doubt) == (after, True)
     assert action.lost == run.actions[0].lost
     assert (step.history[0].outcome, step.history[0].error) == (said, STOPPED)
+
+
+@pytest.mark.parametrize("doubt", [False, True])
+@pytest.mark.parametrize("repeatable", [False, True])
+def test_a_claim_that_was_never_begun_is_in_no_more_doubt_than_before(repeatable, doubt):
+    run = a_run(an_action("R", repeatable=repeatable, in_doubt=doubt), an_action("P"))
+
+    step = release(run, a_chain("H C"), now=NOW, started=False)
+
+    assert (letters(step.run), step.run.actions[0].in_doubt) == ("P P", doubt)
+    assert (step.history[0].outcome, step.history[0].error) == (HistoryOutcome.RELEASED, STOPPED)
+    withdrawn = cancel(step.run, now=NOW, lease_live=False).run
+    assert letters(withdrawn) == ("U C" if doubt else "C C")
+
+
+@pytest.mark.parametrize(("doubt", "after"), [(False, "C C"), (True, "U C")])
+def test_a_claim_of_a_cancelled_run_that_was_never_begun_does_not_begin(doubt, after):
+    run = a_run(an_action("R", in_doubt=doubt), an_action("C"), cancelled_at=CANCELLED_AT)
+
+    step = release(run, a_chain("C C"), now=NOW, started=False)
+
+    assert letters(step.run) == after
+    assert step.run.completed_at == NOW
 
 
 def test_a_release_that_ends_as_unknown_halts():

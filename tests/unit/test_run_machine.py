@@ -243,7 +243,7 @@ class RunMachine(RuleBasedStateMachine):
     @invariant()
     def what_is_cancelled_never_went_out(self):
         for life in (*self.model.lives, *self.model.undos.values()):
-            assert life.letter != "C" or set(life.tale) <= {"F", "K"}
+            assert life.letter != "C" or set(life.tale) <= {"F", "K", "B"}
 
     @invariant()
     def what_ended_for_good_never_changes(self):
