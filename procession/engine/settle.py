@@ -52,13 +52,13 @@ def settle(  # noqa: PLR0913 - all that a recorded attempt is known by
     return ended(run, definition, entry, after)
 
 
-def unserved(run: Run, definition: Definition, *, now: datetime) -> Step:
-    """The run once it is certain that no worker serves the type of what is due.
+def unserved(run: Run, definition: Definition, type_: str, *, now: datetime) -> Step:
+    """The run once it is certain that no worker serves this type; as it is if another is due.
 
     No attempt was made, so there is no history entry; what follows a failure follows all the same.
     """
     found = due(run, definition, now)
-    if found is None or found.at > now:
+    if found is None or found.at > now or found.type != type_:
         return Step(run=run)
     failed = replace(
         at(run, found.ordinal, undo=found.undo),

@@ -5,6 +5,7 @@ decided on under its row's lock, so a second keeper finds nothing to do.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
@@ -24,7 +25,7 @@ from procession.queue.unread import Unread
 # document is left to the workers that know it.
 LAPSED = """
     select run.tenant, run.id, run.version, used.definition::text, clock_timestamp(),
-           run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
+           run.due_type, run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
            run.actions::text, run.outputs::text
     from run
     join workflow_version as used
@@ -55,7 +56,7 @@ SWITCHED_OFF = """
         select tenant, id from found order by place, due_at, id limit %(limit)s
     )
     select run.tenant, run.id, run.version, used.definition::text, clock_timestamp(),
-           run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
+           run.due_type, run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
            run.actions::text, run.outputs::text
     from turn cross join lateral (
         select * from run
@@ -70,26 +71,40 @@ SWITCHED_OFF = """
 
 BATCHES = 10  # that one call asks for, if none of a batch can be read
 
-Decide = Callable[[Run, Definition, datetime], Step]
-Decided = tuple[str, UUID, Step, bytes]
+Decide = Callable[[Run, Definition, datetime, str | None], Step]  # of the type that is due
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A run as it was and as it is to be, and the row that says so."""
+
+    tenant: str
+    id: UUID
+    before: Run
+    step: Step
+    row: bytes
 
 
 def rescue(conn: SyncConnection, limit: int = AT_ONCE) -> list[Rescued]:
     """End attempts whose lease has lapsed."""
-    decided = decide_each(conn, LAPSED, limit, lambda run, used, now: lose(run, used, now=now))
+    decided = decide_each(conn, LAPSED, limit, lambda run, used, now, _: lose(run, used, now=now))
     return [Rescued(*one) for one in decided]
 
 
 def stop_switched_off(conn: SyncConnection, limit: int = AT_ONCE) -> list[Stopped]:
     """Cancel the rest of due runs whose workflow is switched off."""
-    decided = decide_each(conn, SWITCHED_OFF, limit, lambda run, _, now: stop(run, now=now))
+    decided = decide_each(conn, SWITCHED_OFF, limit, lambda run, _, now, __: stop(run, now=now))
     return [Stopped(*one) for one in decided]
 
 
 def decide_each(
     conn: SyncConnection, statement: LiteralString, limit: int, decide: Decide
 ) -> list[tuple[str, UUID, Step]]:
-    """Lock runs, decide on each and write them, in one transaction."""
+    """Lock runs, decide on each and write them, in one transaction; those that this changed.
+
+    Where nothing is to be done after all, the row had said of the document what it does not hold,
+    and is put right.
+    """
     for _ in range(BATCHES):
         with conn.transaction():
             wanted = {"limit": limit, "format": DOCUMENT_FORMAT, "unread": _unread.ids()}
@@ -97,7 +112,8 @@ def decide_each(
             decided = [one for row in found if (one := _decided(row, decide)) is not None]
             written = _written(conn, decided)
         if written or len(found) < limit:
-            return [(tenant, id_, step) for tenant, id_, step, _ in written]
+            changed = [one for one in written if one.step.run is not one.before]
+            return [(one.tenant, one.id, one.step) for one in changed]
     return []
 
 
@@ -107,28 +123,28 @@ def _written(conn: SyncConnection, decided: list[Decided]) -> list[Decided]:
         return []
     try:
         with conn.transaction():
-            conn.execute(SAVE, rows_of([row for *_, row in decided]))
+            conn.execute(SAVE, rows_of([one.row for one in decided]))
     except (DataError, IntegrityError) as error:
         if len(decided) == 1:
-            _unread.add(decided[0][1], error)
+            _unread.add(decided[0].id, error)
             return []
         return [written for one in decided for written in _written(conn, [one])]
-    for _, id_, *_ in decided:
-        _unread.drop(id_)
+    for one in decided:
+        _unread.drop(one.id)
     return decided
 
 
 def _decided(row: tuple[Any, ...], decide: Decide) -> Decided | None:
-    tenant, id_, version, text, now, *columns = row
+    tenant, id_, version, text, now, due_type, *columns = row
     try:
         definition, run = definition_of(text), run_of(columns)
-        step = decide(run, definition, now)
+        step = decide(run, definition, now, due_type)
         seen = Seen(tenant=tenant, id=id_, version=version, outputs=run.outputs)
         encoded = encode(Row.of(seen, step, definition, now))
     except Exception as error:  # noqa: BLE001  whatever was made of it by hand; others go on
         _unread.add(id_, error)
         return None
-    return tenant, id_, step, encoded
+    return Decided(tenant, id_, run, step, encoded)
 
 
 _unread = Unread()

@@ -5,7 +5,10 @@ watched count: where a mark is older than the worker that has watched longest, t
 what waited while no worker ran is not failed by the first one that starts.
 """
 
-from procession.engine.run import DOCUMENT_FORMAT, unserved
+from datetime import datetime
+
+from procession.engine.run import DOCUMENT_FORMAT, Run, Step, unserved
+from procession.engine.workflow import Definition
 from procession.queue.leases import SyncConnection
 from procession.queue.mend import STRETCH, Place
 from procession.queue.rescue import decide_each
@@ -83,6 +86,7 @@ def mark(conn: SyncConnection, place: Place) -> Place:
 # Ten minutes are `engine.waiting.UNSERVED_AFTER`. What is served again keeps its mark until the
 # walk comes by, so types are looked at again, of the oldest marks and no more. The coalesce keeps
 # the planner from a partial index that was empty when it last looked: seen, 30 s for 20 runs.
+# It is decided at the moment that the walk is asked for: a wait may end before the next.
 FORSAKEN = """
     with live as materialized (
         select action_types, claims, started_at from worker
@@ -95,8 +99,8 @@ FORSAKEN = """
         where no_worker_since between (select since from watched) and now() - interval '10 minutes'
         order by no_worker_since limit 1000
     )
-    select run.tenant, run.id, run.version, used.definition::text, clock_timestamp(),
-           run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
+    select run.tenant, run.id, run.version, used.definition::text, statement_timestamp(),
+           run.due_type, run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
            run.actions::text, run.outputs::text
     from oldest cross join watched cross join lateral (
         select * from run
@@ -119,7 +123,10 @@ FORSAKEN = """
 
 def fail_unserved(conn: SyncConnection, limit: int = AT_ONCE) -> list[Unserved]:
     """Fail what nobody has served for ten minutes without a break."""
-    decided = decide_each(
-        conn, FORSAKEN, limit, lambda run, used, now: unserved(run, used, now=now)
-    )
+    decided = decide_each(conn, FORSAKEN, limit, _unserved)
     return [Unserved(*one) for one in decided]
+
+
+def _unserved(run: Run, used: Definition, now: datetime, due_type: str | None) -> Step:
+    assert due_type is not None, "the statement asks for it"
+    return unserved(run, used, due_type, now=now)

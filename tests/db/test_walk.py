@@ -12,6 +12,7 @@ from fix_runs import add_worker, encoded
 from procession.engine.run import Action, Run, Status, due
 from procession.engine.run import claim as claimed_by_engine
 from procession.engine.workflow import ActionDefinition, OnFailure
+from procession.queue import unserved
 from procession.queue.claim import Wanted, claim
 from procession.queue.mend import Place
 from procession.queue.stored_run import one
@@ -250,3 +251,37 @@ async def test_a_mark_made_while_the_walk_is_the_same_stays(conn, kept, make):
     (failed,) = await asyncio.to_thread(fail_unserved, kept)
 
     assert [one.status for one in failed.step.run.actions] == ["Pending", "Failed"]
+
+
+async def test_what_is_found_at_one_moment_is_failed_as_of_that_moment(
+    conn, kept, make, monkeypatch
+):
+    slow = unserved.FORSAKEN.replace("from worker\n", "from worker cross join pg_sleep(0.4)\n", 1)
+    monkeypatch.setattr(unserved, "FORSAKEN", slow)
+    await a_run(conn, make, "CC", AGO + 0.2, "at once")  # the wait ends while it is looked for
+    await watched(conn, "Safe")
+    await conn.execute("update run set no_worker_since = now() - interval '11 min'")
+
+    (failed,) = await asyncio.to_thread(fail_unserved, kept)
+
+    assert [one.status for one in failed.step.run.actions] == ["Pending", "Failed"]
+
+
+AS_ELSEWHERE = """
+    update run set no_worker_since = now() - interval '11 min', actions = jsonb_set(
+        actions, '{0,next_attempt_at}',
+        to_jsonb(to_char(now() + interval '10 hours', 'YYYY-MM-DD"T"HH24:MI:SS"+12:00"')))
+"""
+
+
+async def test_where_row_and_document_differ_nothing_fails_and_the_row_is_put_right(
+    conn, kept, make
+):
+    await a_run(conn, make, "CC", 90, "at once")
+    await watched(conn, "Safe")
+    await conn.execute(AS_ELSEWHERE)  # two hours ago, and yet no text of an earlier moment
+
+    assert await asyncio.to_thread(fail_unserved, kept) == []
+
+    assert await rows(conn, DUE) == [(0, "Safe", False)]
+    assert await jobs_that_differ(conn) == []

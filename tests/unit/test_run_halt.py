@@ -7,6 +7,7 @@ from procession.engine.run import (
     Compensation,
     RunStatus,
     Status,
+    due,
     settle,
     status,
     unserved,
@@ -148,7 +149,9 @@ def test_in_a_cancelled_run_a_failing_undo_is_not_tried_again():
     ],
 )
 def test_an_action_whose_type_nobody_serves_has_failed(chain, before, changes, after, halted):
-    step = unserved(a_run(before, **changes), a_chain(chain), now=NOW)
+    run, used = a_run(before, **changes), a_chain(chain)
+
+    step = unserved(run, used, due(run, used, NOW).type, now=NOW)
 
     assert (letters(step.run), step.halted, step.history) == (after, halted, ())
 
@@ -156,7 +159,7 @@ def test_an_action_whose_type_nobody_serves_has_failed(chain, before, changes, a
 def test_an_unserved_action_names_its_type_and_no_attempt_is_counted():
     waited = an_action("W", next_attempt_at=NOW, body="rendered")
 
-    step = unserved(a_run(waited), a_chain("C"), now=NOW)
+    step = unserved(a_run(waited), a_chain("C"), "Type0", now=NOW)
 
     assert step.run.actions[0] == Action(
         status=Status.FAILED,
@@ -174,5 +177,13 @@ def test_an_unserved_action_names_its_type_and_no_attempt_is_counted():
 def test_nothing_is_unserved_that_is_not_due(letters):
     run = a_run(letters)
 
-    assert unserved(run, a_chain("C"), now=NOW).run is run
-    assert unserved(a_run("W"), a_chain("C"), now=LATER).run.actions[0].status is Status.FAILED
+    assert unserved(run, a_chain("C"), "Type0", now=NOW).run is run
+    later = unserved(a_run("W"), a_chain("C"), "Type0", now=LATER)
+    assert later.run.actions[0].status is Status.FAILED
+
+
+def test_nothing_is_unserved_but_the_type_that_was_found_to_be():
+    run = a_run("W P")
+
+    assert unserved(run, a_chain("C C"), "Type1", now=LATER).run is run
+    assert unserved(run, a_chain("C C"), "Type1", now=NOW).run.actions[1].status is Status.FAILED

@@ -136,7 +136,8 @@ class RunMachine(RuleBasedStateMachine):
     @rule()
     def find_nobody_to_serve_it(self):
         _, ordinal, undo = self.next()
-        self.take(unserved(self.run, self.chain, now=self.clock()))
+        type_ = due(self.run, self.chain, self.clock()).type
+        self.take(unserved(self.run, self.chain, type_, now=self.clock()))
         self.model.unserved(ordinal, undo)
 
     @rule()
