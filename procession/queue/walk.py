@@ -3,7 +3,8 @@
 A run's row says what was next when it was last written. Only time has passed since then, so what
 differs is an action of a lower ordinal that waited then, and whose wait has ended: it goes first.
 One that halts would have let none by, so the definition is asked for the type only. Whatever a
-document holds, this raises no error: moments are compared as the text that is kept of them.
+document holds, this raises no error: moments are compared as the text that is kept of them. Nor
+does it walk further than a workflow has actions: an ordinal may be edited, and a document long.
 """
 
 # By far the most runs have no action that waits.
@@ -11,7 +12,7 @@ NEXT_ORDINAL = """
     case when run.due_ordinal > 0 and not run.due_undo
               and jsonb_path_exists(run.actions, '$[*].next_attempt_at')
          then coalesce((
-             select min(ordinal) from generate_series(0, run.due_ordinal - 1) as ordinal
+             select min(ordinal) from generate_series(0, least(run.due_ordinal, 50) - 1) as ordinal
              where coalesce(run.actions -> ordinal ->> 'status', 'Pending') = 'Pending'
                and rtrim(run.actions -> ordinal ->> 'next_attempt_at', 'Z') collate "C" <= (
                    select to_char(statement_timestamp() at time zone 'UTC',

@@ -11,12 +11,14 @@ from fix_runs import add_worker, encoded
 
 from procession.engine.run import Action, Run, Status, due
 from procession.engine.run import claim as claimed_by_engine
+from procession.engine.validation import MOST_ACTIONS
 from procession.engine.workflow import ActionDefinition, OnFailure
 from procession.queue import unserved
 from procession.queue.claim import Wanted, claim
 from procession.queue.mend import Place
 from procession.queue.stored_run import one
 from procession.queue.unserved import fail_unserved, mark
+from procession.queue.walk import NEXT_ORDINAL
 
 AGO = 60  # seconds since the run was last written
 ONLY_SAFE = Wanted(UUID(int=2), types=("Safe",), repeatable=("Safe",))
@@ -179,6 +181,41 @@ async def test_a_moment_that_is_none_holds_up_no_claim(conn, make, odd):
     claims = await claim(conn, WANTED, 2)
 
     assert other in {one.id for one in claims}
+
+
+@pytest.mark.parametrize("length", [2, 20_000])
+async def test_an_ordinal_past_all_actions_holds_up_nobody(conn, kept, make, length):
+    await a_run(conn, make, "CC", 30, 10)
+    other = await a_run(conn, make, "C", "at once")
+    await watched(conn, "Other")
+    await conn.execute(FAR, (length,))
+    await conn.execute("update run set no_worker_since = now() - interval '11 min'")
+
+    async with conn.transaction():
+        await conn.execute("set local statement_timeout = '5s'")
+        claims = await claim(conn, WANTED, 2)
+    await kept_within(kept, 5)
+
+    assert other in {one.id for one in claims}
+
+
+FAR = """
+    update run set due_ordinal = 2147483647, actions = (
+        select jsonb_agg(first) from generate_series(1, %s)
+        cross join lateral (select run.actions -> 0 as first) as one)
+    where due_ordinal = 1
+"""
+
+
+async def kept_within(kept, seconds):
+    """A keeper looks for what nobody serves, and no statement of it takes longer."""
+    await asyncio.to_thread(kept.execute, f"set statement_timeout = '{seconds}s'")
+    await asyncio.to_thread(mark, kept, Place())
+    await asyncio.to_thread(fail_unserved, kept)
+
+
+def test_the_walk_goes_along_as_many_actions_as_a_workflow_may_have():
+    assert f"least(run.due_ordinal, {MOST_ACTIONS})" in NEXT_ORDINAL
 
 
 async def test_what_is_shown_to_wait_is_what_a_claim_would_take(conn, make):
