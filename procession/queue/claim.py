@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any
 from uuid import UUID
 
-from msgspec import MsgspecError, json
+from msgspec import json
 from psycopg import DataError, IntegrityError
 
 from procession.engine.content_type import ContentType
@@ -175,8 +175,8 @@ async def claim(conn: Connection, wanted: Wanted, slots: int, after: str = "") -
     for row in await cursor.fetchall():
         try:
             claims.append(_claimed(row, asked_at))
-        except MsgspecError:  # the others are not held up by it; its lease lapses
-            log.exception("A run cannot be read")
+        except Exception:  # the others are not held up by it; its lease lapses
+            log.exception("Run %s cannot be read", row[5])
     return claims
 
 

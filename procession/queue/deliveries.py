@@ -40,23 +40,30 @@ _encode = json.Encoder().encode
 
 
 def rows_of(claim: Claim, deliveries: Iterable[Delivery]) -> list[bytes]:
-    """The rows of an attempt that has just ended."""
-    return [
-        _encode(
-            asdict(one)
-            | {
-                "tenant": claim.tenant.slug,
-                "created_at": claim.now,
-                "id": uuid7(),
-                "workflow_id": claim.workflow_id,
-                "run_id": claim.id,
-                "ordinal": claim.ordinal,
-                "attempt": claim.action.attempts,
-                "event": claim.trigger,
-            }
-        )
-        for one in deliveries
-    ]
+    """The rows of an attempt that has just ended; one that makes none is left out."""
+    rows: list[bytes] = []
+    for one in deliveries:
+        try:
+            rows.append(_row(claim, one))
+        except Exception as error:  # noqa: BLE001  an action may have sent of anything to anywhere
+            log.warning("A delivery is not in the log: %s", type(error).__name__)
+    return rows
+
+
+def _row(claim: Claim, one: Delivery) -> bytes:
+    return _encode(
+        asdict(one)
+        | {
+            "tenant": claim.tenant.slug,
+            "created_at": claim.now,
+            "id": uuid7(),
+            "workflow_id": claim.workflow_id,
+            "run_id": claim.id,
+            "ordinal": claim.ordinal,
+            "attempt": claim.action.attempts,
+            "event": claim.trigger,
+        }
+    )
 
 
 def parameter(rows: Iterable[bytes]) -> str:

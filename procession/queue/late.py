@@ -4,14 +4,17 @@ A run that a newer release has written meanwhile is left alone: what this one do
 document, it would drop.
 """
 
+import logging
 from datetime import datetime
 
 from procession.engine.outcome import Outcome
 from procession.engine.run import DOCUMENT_FORMAT, HistoryEntry, Run, Step, discard
 from procession.queue.claim import run_of
-from procession.queue.pool import Connection
+from procession.queue.pool import Connection, Pool
 from procession.queue.save import Seen, save_step
 from procession.queue.types import Claim
+
+log = logging.getLogger(__name__)
 
 LATEST = """
     select version, created_at, cancelled_at, abandoned_at, compensation, actions::text,
@@ -66,6 +69,17 @@ LOCK = """
     where tenant = %(tenant)s and id = %(id)s and document_format <= %(format)s
     for no key update
 """
+
+
+async def discard_late(pool: Pool, claim: Claim, outcome: Outcome, duration_ms: int) -> None:
+    """Say in the log and, if that can be, in the history that an outcome came too late."""
+    name = type(outcome).__name__
+    log.warning("The outcome %s came after its lease, and is not applied", name)
+    try:
+        async with pool.connection() as conn:
+            await note(conn, claim, outcome, duration_ms)
+    except Exception as error:  # noqa: BLE001  whatever was made of the run by hand
+        log.warning("A late outcome is not in the history: %s", type(error).__name__)
 
 
 async def note(conn: Connection, claim: Claim, outcome: Outcome, duration_ms: int) -> None:

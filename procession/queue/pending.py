@@ -1,6 +1,10 @@
-"""A decision on its way into the database, and the form that can be stored whatever it held."""
+"""A decision on its way into the database, and the form that can be stored whatever it held.
+
+What cannot be written in any form is left to its lease: that lapses, and the attempt is rescued.
+"""
 
 import asyncio
+import logging
 import random
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -8,10 +12,13 @@ from uuid import UUID
 
 from procession.engine.delivery import Delivery
 from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
+from procession.engine.plain import text_of
 from procession.engine.run import Run, Step, release, settle
 from procession.queue.pool import Connection
 from procession.queue.save import Row, Seen, encode, save
-from procession.queue.types import Claim
+from procession.queue.types import Claim, about
+
+log = logging.getLogger(__name__)
 
 UNSTORABLE = "What came of the attempt could not be stored."
 
@@ -32,7 +39,7 @@ class Ended:
             case Succeeded():
                 outcome = Succeeded(error=UNSTORABLE)
             case Failed(retryable=retryable):
-                outcome = Failed(UNSTORABLE, retryable=retryable)
+                outcome = Failed(UNSTORABLE, retryable=retryable is True)
             case Unknown():
                 outcome = Unknown(UNSTORABLE)
             case Skipped():
@@ -56,6 +63,8 @@ class Pending:
     due_at: datetime | None = None  # when the run has something else to do
     goes_on: bool = False  # and whether that is at once
     unsure: bool = False  # the answer to a write of it was lost
+    is_reduced: bool = False
+    left: bool = False  # to its lease
     written: asyncio.Future[Step | None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -63,8 +72,9 @@ class Pending:
     def decide(self, run: Run, version: int) -> None:
         """Make the row of what becomes of this run."""
         claim, now = self.claim, self.claim.now
+        body = text_of(self.body if self.ended is None else self.ended.body)
         if self.ended is None:
-            step = release(run, claim.definition, now=now, started=self.started, body=self.body)
+            step = release(run, claim.definition, now=now, started=self.started, body=body)
         else:
             step = settle(
                 run,
@@ -73,7 +83,7 @@ class Pending:
                 now=now,
                 jitter=self.jitter,
                 duration_ms=self.ended.duration_ms,
-                body=self.ended.body,
+                body=body,
             )
         seen = Seen(
             tenant=claim.tenant.slug,
@@ -98,13 +108,30 @@ class Pending:
         self.apart = True
         return in_the_way
 
-    def reduce(self) -> bool:
-        """Take the form that can be stored; False when this is it already."""
-        if self.ended is None or self.ended.reduced == self.ended:
-            return False
-        self.ended = self.ended.reduced
-        self.decide(self.claim.run, self.claim.version)
+    def prepare(self) -> bool:
+        """Decide on the run as it was claimed; False when nothing of this can be written."""
+        try:
+            self.decide(self.claim.run, self.claim.version)
+        except Exception as error:  # noqa: BLE001  whatever it holds, what happened is recorded
+            return self.reduce(error)
         return True
+
+    def reduce(self, error: Exception) -> bool:
+        """Take the form that can be stored, after this; False when this is it already."""
+        if self.is_reduced:
+            self._say("An outcome cannot be stored, and is left to its lease", error)
+            self.left = True
+            self.answer(None)
+            return False
+        self._say("An outcome cannot be stored as it is", error)
+        self.is_reduced, self.body = True, None
+        self.ended = self.ended and self.ended.reduced
+        return self.prepare()
+
+    def _say(self, what: str, error: Exception) -> None:
+        before = about.set(self.claim.about)
+        log.warning("%s: %s", what, type(error).__name__)
+        about.reset(before)
 
 
 async def write(

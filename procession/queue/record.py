@@ -12,14 +12,13 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
-from psycopg import Error
 from psycopg.errors import LockNotAvailable, ProgramLimitExceeded
 
 from procession.engine.delivery import Delivery
 from procession.engine.run import Step
 from procession.queue.deliveries import Apart, rows_of
 from procession.queue.intake import Intake
-from procession.queue.late import is_written, latest, note
+from procession.queue.late import discard_late, is_written, latest
 from procession.queue.leases import Held
 from procession.queue.outage import OUTAGES
 from procession.queue.pending import UNSTORABLE, Ended, Pending, write
@@ -62,11 +61,12 @@ class Recorder:
         self._closed = False
 
     async def record(self, claim: Claim, ended: Ended) -> Step | None:
-        """What the outcome made of the run; None when it came after its lease."""
+        """What the outcome made of the run; None when it came after its lease, or is left to it."""
         pending = Pending(claim, ended, deliveries=rows_of(claim, ended.deliveries))
         step = await self._write(pending, Recorded)
-        if step is None:
-            await self._discard(claim, ended)
+        if step is None and not pending.left:
+            self._tell(Discarded(claim))
+            await discard_late(self._pool, claim, ended.outcome, ended.duration_ms)
         return step
 
     async def release(
@@ -90,15 +90,11 @@ class Recorder:
         self._apart.add(rows_of(claim, deliveries))
 
     async def _write(self, pending: Pending, told: type[Recorded] | type[Released]) -> Step | None:
-        try:
-            pending.decide(pending.claim.run, pending.claim.version)
-        except UnicodeError:  # half a character, which no encoding has
-            pending.reduce()
         if self._closed:
             raise ClosedError
         pending.written.add_done_callback(partial(self._written, pending, told))
-        self._pending.append(pending)
-        self._some.set()
+        if pending.prepare():
+            self._later(pending)
         try:
             return await asyncio.shield(pending.written)
         except asyncio.CancelledError:
@@ -173,11 +169,7 @@ class Recorder:
         try:
             async with self._pool.connection() as conn:
                 written = await (intake.write if intake else write)(conn, group, wait)
-                for one in group:
-                    if one.claim.id in written:
-                        one.answer(one.step)
-                    else:
-                        await self._moved_on(conn, one)
+                await self._answer(conn, group, written)
         except ProgramLimitExceeded as error:  # an OperationalError, though it is the text's fault
             await self._one_by_one(group, error)
         except LockNotAvailable:  # nothing of the group was written
@@ -188,11 +180,20 @@ class Recorder:
             for one in group:
                 one.unsure = one.apart = True  # what it sent may be what is in the way
                 self._later(one)
-        except Error as error:
-            if intake:
-                await self._flush(group)  # it may be the claim that failed
-            else:
-                await self._one_by_one(group, error)
+        except Exception as error:  # noqa: BLE001  whatever one of them met, the others go on
+            left = [one for one in group if not one.written.done()]
+            if intake and left:
+                await self._flush(left)  # it may be the claim that failed
+            elif left:
+                await self._one_by_one(left, error)
+
+    async def _answer(self, conn: Connection, group: list[Pending], written: set[UUID]) -> None:
+        for one in group:
+            if one.claim.id in written:
+                one.answer(one.step)
+        for one in group:
+            if one.claim.id not in written:
+                await self._moved_on(conn, one)
 
     async def _set_aside(self, group: list[Pending]) -> None:
         """Part a group that waited for too long, and keep apart what alone does so too."""
@@ -219,29 +220,15 @@ class Recorder:
             self._pending.append(one)
             self._some.set()
 
-    async def _one_by_one(self, group: list[Pending], error: Error) -> None:
-        """Part a group that Postgres refused, and reduce the one that it refuses alone."""
+    async def _one_by_one(self, group: list[Pending], error: Exception) -> None:
+        """Part a group that cannot be written, and reduce the one that cannot be alone."""
         if len(group) > 1:
             for one in group:
                 await self._flush([one])
             return
         (one,) = group
-        log.warning("An outcome cannot be stored as it is: %s", type(error).__name__)
-        if one.part() or one.reduce():
+        if one.part() or one.reduce(error):
             self._later(one)
-        elif not one.written.done():
-            one.written.set_exception(error)  # its lease lapses, and it is rescued
-
-    async def _discard(self, claim: Claim, ended: Ended) -> None:
-        """Say in the history that an outcome came too late."""
-        self._tell(Discarded(claim))
-        name = type(ended.outcome).__name__
-        log.warning("The outcome %s came after its lease, and is not applied", name)
-        try:
-            async with self._pool.connection() as conn:
-                await note(conn, claim, ended.outcome, ended.duration_ms)
-        except Error as error:
-            log.warning("A late outcome is not in the history: %s", type(error).__name__)
 
 
 def _place(one: Pending) -> tuple[str, UUID]:

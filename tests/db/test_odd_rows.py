@@ -151,6 +151,7 @@ DOCUMENTS = {
     "attempts at the end": '[{"attempts": 2147483647}]',
     "text for an undo": '[{"status": "Succeeded", "undo": "x"}]',
     "no undo": '[{"status": "Succeeded"}]',
+    "undos without end": "[" + '{"undo": ' * 3_000 + "{}" + "}" * 3_000 + "]",
 }
 
 
@@ -163,3 +164,16 @@ async def test_a_claim_of_one_that_cannot_be_read_holds_up_no_other(conn, make, 
     taken = [one.id for _ in range(4) for one in await claim(conn, WANTED, 1)]
 
     assert taken == ids[1:]
+
+
+async def test_an_entry_that_is_too_deep_to_be_read_holds_up_no_other(conn, make):
+    (deep,) = await (await make("Safe", tenant="acme")).queue()
+    (sound,) = await (await make("Safe", tenant="bravo")).queue()
+    data = f'{{"title": {"[" * 3_000}{"]" * 3_000}}}'
+    await conn.execute("update entry set data = %s where tenant = 'acme'", (data,))
+
+    taken = [one.id for _ in range(2) for one in await claim(conn, WANTED, 2)]
+
+    assert taken == [sound]
+    held = "select id from run where lease_token is not null order by lease_token"
+    assert await row(conn, held) == (deep,)

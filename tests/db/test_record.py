@@ -2,17 +2,21 @@
 
 import asyncio
 import contextlib
+import uuid
+from dataclasses import replace
 
 import pytest
 from fix_queue import WANTED, jobs_that_differ, row, writing
 from psycopg import OperationalError
 
+from procession.engine.delivery import Delivery
 from procession.engine.outcome import Failed, Succeeded, Unknown
+from procession.engine.workflow import ActionDefinition
 from procession.queue import record
 from procession.queue.claim import claim
 from procession.queue.pending import UNSTORABLE, Ended
 from procession.queue.record import ClosedError, Recorder
-from procession.queue.types import Discarded, Recorded, Released
+from procession.queue.types import Discarded, Recorded, Released, about
 
 HISTORY = "select outcome, error from attempt order by position desc limit 1"
 
@@ -214,3 +218,121 @@ async def test_nothing_is_taken_once_the_recorder_has_ended(conn, pool, make, he
         await recorder.record(taken, Ended(Succeeded(), 1))
 
     assert await row(conn, "select status from run") == ("Running",)
+
+
+class Wild(str):
+    """A text that others have made their own."""
+
+    __slots__ = ()
+
+
+class Raising(dict):
+    def __contains__(self, name):
+        raise RuntimeError("secret")
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Failed(Wild("no")),
+        Failed("no", response_status=Wild("503")),
+        Unknown(object()),
+        Succeeded(Raising()),
+        Succeeded(None),
+    ],
+)
+async def test_whatever_an_outcome_throws_what_happened_is_recorded(
+    conn, make, recorder, caplog, outcome
+):
+    capturing = ActionDefinition(type="Safe", capture=("id",))
+    await (await make(capturing)).queue(3)
+    claims = await claim(conn, WANTED, 3)
+    outcomes = [Succeeded(), outcome, Succeeded()]
+
+    steps = await asyncio.gather(
+        *(recorder.record(one, Ended(out, 1)) for one, out in zip(claims, outcomes, strict=True))
+    )
+
+    assert all(steps)
+    told = "select outcome, error from attempt where run_id = %s"
+    assert await row(conn, told, claims[1].id) == (type(outcome).__name__, UNSTORABLE)
+    assert await jobs_that_differ(conn) == []
+    assert "secret" not in caplog.text
+    (line,) = [one for one in caplog.records if "cannot be stored as it is" in one.getMessage()]
+    assert line.name == "procession.queue.pending"
+
+
+async def test_what_is_said_of_it_names_the_run(conn, make, recorder, caplog):
+    await (await make("Safe")).queue()
+    (taken,) = await claim(conn, WANTED, 1)
+    seen = []
+    caplog.handler.addFilter(lambda _: seen.append(about.get()) or True)
+
+    await recorder.record(taken, Ended(Failed("half \ud800"), 1))
+
+    assert [one.run for one in seen] == [taken.id]
+
+
+async def test_a_body_that_is_no_text_is_not_kept(conn, make, recorder):
+    await (await make("Safe")).queue(3)
+    odd, plain, back = await claim(conn, WANTED, 3)
+    again = Failed("503", retryable=True)
+
+    await recorder.record(odd, Ended(again, 1, body=7))
+    await recorder.record(plain, Ended(again, 1, body=Wild("as sent")))
+    await recorder.release(back, body="half \ud800")
+
+    bodies = "select array_agg(actions->0->'body' order by id) from run"
+    assert await row(conn, bodies) == ([None, "as sent", None],)
+    assert await jobs_that_differ(conn) == []
+
+
+SENT = Delivery(
+    delivery_id=uuid.UUID(int=1),
+    method="POST",
+    url=Wild("https://example.com"),
+    request_headers={},
+    requests_sent=1,
+    duration_ms=1,
+)
+
+
+@pytest.mark.parametrize("delivery", [None, "sent", SENT])
+async def test_a_delivery_that_makes_no_row_is_in_no_outcomes_way(conn, make, recorder, delivery):
+    await (await make("Safe")).queue()
+    (taken,) = await claim(conn, WANTED, 1)
+
+    assert await recorder.record(taken, Ended(Succeeded(), 1, deliveries=(delivery,)))
+
+    assert await row(conn, "select status from run") == ("Succeeded",)
+
+
+EDITS = {
+    "attempts in words": "actions = jsonb_set(actions, '{1,attempts}', '\"x\"')",
+    "outputs as a list": "outputs = '[]'",
+    "two in flight": 'actions = actions || \'[{"status": "Running"}]\'',
+    "another in flight": """actions = '[{"status": "Pending"}, {"status": "Running"}]'""",
+    "one action less": """actions = '[{"status": "Running"}]'""",
+    "two actions more": """actions = '[{"status": "Running"}, {}, {}, {}]'""",
+    "an object": """actions = '{"status": "Running"}'""",
+    "undos without end": """actions = (select jsonb_build_array(
+        (repeat('{"status": "Running", "undo": ', 2000) || '{}' || repeat('}', 2000))::jsonb))""",
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+async def test_a_run_that_was_edited_meanwhile_is_left_to_its_lease(
+    conn, make, recorder, heard, name
+):
+    ids = await (await make("Safe", "Plain")).queue(3)
+    claims = await claim(conn, WANTED, 3)
+    edited = f"update run set version = version + 1, {EDITS[name]} where id = %s"
+    await conn.execute(edited, (ids[1],))
+
+    async with asyncio.timeout(10):
+        await asyncio.gather(*(recorder.record(one, Ended(Succeeded(), 1)) for one in claims))
+        await (await make("Safe")).queue()
+        (after,) = await claim(conn, replace(WANTED, types=("Safe",)), 1)
+        assert await recorder.record(after, Ended(Succeeded(), 1))
+
+    assert {one.claim.id for one in heard.of(Recorded)} >= {ids[0], ids[2], after.id}
