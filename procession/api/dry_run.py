@@ -22,6 +22,7 @@ from procession.engine.dry_run import Sample
 from procession.engine.entry import MANUAL, TRANSITION, Reference, may_read
 from procession.engine.errors import Concern, Fault, ValidationFailedError
 from procession.engine.findings import Surroundings
+from procession.engine.names import told
 from procession.engine.scope import Names
 from procession.engine.templates import far_fields, references_in
 from procession.engine.validation import EVENTS, capped
@@ -109,7 +110,7 @@ def tried(document: object, events: Sequence[str], around: Surroundings) -> Trie
 
 def triggers_of(name: str, declared: ContentType) -> str:
     """What a trigger may be."""
-    transitions = ", ".join(TRANSITION + one for one in declared.lifecycle.transitions)
+    transitions = told([TRANSITION + one for one in declared.lifecycle.transitions])
     return f"must be one of {', '.join(EVENTS)}, {MANUAL} or a transition of {name}: " + (
         transitions or "it declares none"
     )

@@ -14,6 +14,7 @@ from procession.engine.change import Key
 from procession.engine.content_type import ContentType, Sensitivity
 from procession.engine.entry import Entry, may_read, readable_data
 from procession.engine.errors import Fault, NotFoundError, ValidationFailedError
+from procession.engine.names import told
 from procession.queue import entries, entry_reads
 from procession.queue.entries import Saved
 from procession.queue.entry_reads import Wanted
@@ -186,7 +187,7 @@ async def list_entries(
         raise NotFoundError("content type")
     declared = listed.content_type.lifecycle.statuses
     if status is not None and status.lower() not in (one.lower() for one in declared):
-        raise ValidationFailedError([Fault("status", f"must be one of {', '.join(declared)}")])
+        raise ValidationFailedError([Fault("status", f"must be one of {told(declared)}")])
     return Page[EntryView].model_validate(
         page_of(
             listed.entries, listed.total, part, lambda one: view(one, listed.content_type, caller)

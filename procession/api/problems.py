@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from procession.engine.errors import (
+    MOST_FAULTS,
     DatabaseUnavailableError,
     Fault,
     MalformedJsonError,
@@ -33,7 +34,6 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 TRACE_ID = "procession.trace-id"  # of the request's scope: what ties its answer to the logs
-MOST_FAULTS = 100  # in one answer: a long list of broken items is no reason for a long answer
 
 OUTSIDE = "The API is under /api, and /openapi.json describes it."
 

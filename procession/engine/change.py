@@ -20,6 +20,7 @@ from procession.engine.errors import (
     NotFoundError,
     ValidationFailedError,
 )
+from procession.engine.names import told
 from procession.engine.outcome import Failed
 from procession.engine.validation import capped
 
@@ -82,7 +83,7 @@ def _status(asked: Mapping[str, object], content_type: ContentType) -> list[Faul
     statuses = content_type.lifecycle.statuses
     if asked.get("status") in (None, *statuses):
         return []
-    return [Fault("status", f"must be one of {', '.join(statuses)}")]
+    return [Fault("status", f"must be one of {told(statuses)}")]
 
 
 def _sensitivity(asked: Mapping[str, object]) -> list[Fault]:
@@ -121,12 +122,12 @@ def moved(before: Entry, name: str, made: Making) -> tuple[Entry, str]:
     """
     found = made.content_type.transition(name)
     if found is None:
-        there = ", ".join(made.content_type.lifecycle.transitions) or "none"
+        there = told(made.content_type.lifecycle.transitions) or "none"
         detail = f"There is no transition {name}. {before.content_type} declares {there}."
         raise NotFoundError("transition", detail)
     declared, transition = found
     if before.status not in transition.from_:
-        sources = ", ".join(transition.from_)
+        sources = told(transition.from_)
         detail = f"The entry is {before.status}; {declared} starts from {sources}."
         raise ConflictError("transition-not-allowed", detail, {"from": list(transition.from_)})
     return _raised(replace(before, status=transition.to), made), declared

@@ -32,6 +32,8 @@ from procession.engine.conflicts import CONFLICTS
 
 Thing = TypeVar("Thing")
 
+MOST_FAULTS = 100  # in one answer: a long list of broken items is no reason for a long answer
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:

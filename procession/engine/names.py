@@ -1,6 +1,10 @@
 """The shapes of the names that callers choose."""
 
 import re
+from collections.abc import Collection
+from itertools import islice
+
+MOST_TOLD = 20  # names in one sentence
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _ENTRY_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
@@ -23,3 +27,10 @@ def is_entry_id(text: str) -> bool:
 def is_slug(text: str) -> bool:
     """Of a tenant, a connector or a request."""
     return _SLUG.fullmatch(text) is not None
+
+
+def told(names: Collection[str]) -> str:
+    """The first of the names as a sentence lists them, and how many more there are."""
+    first = ", ".join(islice(names, MOST_TOLD))
+    left = len(names) - MOST_TOLD
+    return f"{first} and {left} more" if left > 0 else first

@@ -82,3 +82,14 @@ def test_a_body_is_an_object(body):
         read_change(body, ARTICLE)
 
     assert [one.name for one in caught.value.faults] == ["body"]
+
+
+def test_a_long_list_of_statuses_or_transitions_is_told_by_its_first():
+    names = [f"S{one}" for one in range(200)]
+    ways = {f"T{one}": {"from": names, "to": "S0"} for one in range(300)}
+    declared = parse_content_type({"lifecycle": {"statuses": names, "transitions": ways}})
+
+    with pytest.raises(ValidationFailedError) as status:
+        read_change({"data": {}, "status": "Nope"}, declared)
+
+    assert status.value.faults[0].reason.endswith("S18, S19 and 180 more")

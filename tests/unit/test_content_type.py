@@ -107,3 +107,37 @@ def test_a_transition_is_found_in_any_case_under_its_declared_name():
 
     assert found == ("Approve", Transition(("New",), "Published"))
     assert parse_content_type(ARTICLE).transition("Reject") is None
+
+
+def lifecycle_of(statuses, transitions):
+    ways = {f"T{one}": {"from": ["S0"], "to": "S1"} for one in range(transitions)}
+    names = [f"S{one}" for one in range(statuses)]
+    return {"lifecycle": {"statuses": names, "transitions": ways}}
+
+
+@pytest.mark.parametrize(
+    ("most", "more", "name"),
+    [
+        ({"fields": {f"F{one}": {} for one in range(1_000)}},
+         {"fields": {f"F{one}": {} for one in range(1_001)}}, "fields"),
+        (lifecycle_of(200, 1), lifecycle_of(201, 0), "lifecycle.statuses"),
+        (lifecycle_of(2, 1_000), lifecycle_of(2, 1_001), "lifecycle.transitions"),
+    ],
+)  # fmt: skip
+def test_it_declares_no_more_than_may_be_read_at_every_write(most, more, name):
+    parse_content_type(most)
+
+    assert names_of(more) == [name]
+
+
+def test_what_is_wrong_many_times_is_told_shortly_and_a_hundred_times():
+    statuses = [f"{one:03}{'x' * 97}" for one in range(200)]
+    ways = {f"T{one}": {"from": [*statuses[:2], "no"], "to": "no"} for one in range(1_000)}
+
+    with pytest.raises(ValidationFailedError) as caught:
+        parse_content_type({"lifecycle": {"statuses": statuses, "transitions": ways}})
+
+    faults = caught.value.faults
+    assert 100 <= len(faults) <= 110
+    assert {one.reason[-12:] for one in faults} == {"and 180 more"}
+    assert max(len(one.reason) for one in faults) < 2_200
