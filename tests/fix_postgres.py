@@ -95,8 +95,8 @@ def database(postgres_url):
 
 EMPTY = """
     delete from idempotency; delete from granting_rule;
-    delete from delivery; delete from sweep; delete from backlog; delete from bulk;
-    delete from procrastinate_periodic_defers;
+    delete from delivery; delete from sweep; delete from swept; delete from backlog;
+    delete from bulk; delete from procrastinate_periodic_defers;
     delete from attempt; delete from run; delete from procrastinate_jobs;
     delete from workflow_trigger; delete from workflow_version; delete from workflow;
     delete from entry; delete from content_type; delete from api_key; delete from role;

@@ -95,7 +95,7 @@ async def _swept(settings: Settings) -> Swept:
                 await sweeps.sweep(conn, removals, swept, to_the_end=True)
         except FAULTS as error:
             raise RefusalError(f"The sweep ended early ({type(error).__name__}): {swept}") from None
-        finally:
-            async with pool.connection() as conn:
-                await sweeps.tell(conn, swept)
+        except asyncio.CancelledError:
+            say(f"Swept until it was stopped: {swept}")
+            raise
     return swept

@@ -2,6 +2,9 @@
 
 A batch is a transaction of its own, the oldest rows first, over all tenants. What `removal` says
 goes, class by class; here is when, how much of it, and who is told.
+
+Each tenant has one audit entry of a sweep, written when it ends. What is to be in it is kept by
+each batch beside what it takes, so that nothing that is gone is told of nowhere.
 """
 
 import logging
@@ -14,7 +17,6 @@ from itertools import count
 
 from psycopg.errors import QueryCanceled
 
-from procession.queue.audit import By, Note, note
 from procession.queue.pool import Connection, Pool
 from procession.queue.removal import Removal
 
@@ -44,12 +46,32 @@ OWN_PACE = "set statement_timeout = '1s'; set lock_timeout = '1s'"
 PACE_ALONE = "set statement_timeout = '10s'"
 PACE_OF_THE_POOL = "reset statement_timeout; reset lock_timeout"
 
+# In the transaction of the batch, whose rows are those that `removed` stands for.
+COUNTED = """, counted as (
+        insert into swept (tenant, class, rows)
+        select tenant, %(class)s, count(*) from removed where tenant <> '' group by tenant
+        on conflict (tenant, class) do update set rows = swept.rows + excluded.rows
+    )
+    select tenant from removed
+"""
+
+TELL = """
+    with told as (delete from swept returning tenant, class, rows)
+    insert into audit (tenant, id, action, target_type, target_id, metadata)
+    select tenant, gen_random_uuid(), 'retention.swept', 'Tenant', tenant,
+           jsonb_object_agg(class, rows)
+    from told group by tenant
+"""
+
 
 @asynccontextmanager
 async def alone(
     pool: Pool, name: str = "retention", *, every: timedelta = EVERY
 ) -> AsyncGenerator[Connection | None]:
-    """A connection to sweep with; None while somebody else sweeps, or has begun lately."""
+    """A connection to sweep with; None while somebody else sweeps, or has begun lately.
+
+    What was swept is told when it is left, however that is; what nobody has told yet, now.
+    """
     async with pool.connection() as conn:
         cursor = await conn.execute(TRY_LOCK, {"space": LOCK_SPACE})
         row = await cursor.fetchone()
@@ -57,6 +79,7 @@ async def alone(
             yield None
             return
         try:
+            await conn.execute(TELL)
             begun = await conn.execute(BEGIN, {"name": name, "every": every})
             if begun.rowcount:
                 await conn.execute(OWN_PACE)
@@ -64,22 +87,15 @@ async def alone(
         finally:
             if not conn.closed:  # or the lock went with it
                 await conn.execute(PACE_OF_THE_POOL)
+                await conn.execute(TELL)
                 await conn.execute(UNLOCK, {"space": LOCK_SPACE})
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """How many rows a sweep has dealt with, by class, and by the tenant whose they were."""
+    """How many rows a sweep has dealt with, by class."""
 
     total: Counter[str] = field(default_factory=Counter[str])
-    by_tenant: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
-
-    def add(self, name: str, owners: Sequence[str]) -> None:
-        """What a batch of the class has dealt with, as the tenants of its rows."""
-        for tenant in owners:
-            self.total[name] += 1
-            if tenant:  # of a deployment's own rows there is none
-                self.by_tenant.setdefault(tenant, Counter())[name] += 1
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {rows}" for name, rows in self.total.items()) or "nothing"
@@ -99,11 +115,11 @@ async def _work_through(
     conn: Connection, one: Removal, swept: Swept, batches: Iterable[int]
 ) -> int:
     """How many rows it took at a time in the end."""
-    batch = BATCH
+    batch, statement = BATCH, f"with removed (tenant) as ({one.statement}){COUNTED}"
     for _ in batches:
         try:
-            cursor = await conn.execute(one.statement, {"older": one.older, "batch": batch})
-            owners = [tenant async for (tenant,) in cursor]
+            wanted = {"older": one.older, "batch": batch, "class": one.name}
+            taken = (await conn.execute(statement, wanted)).rowcount
         except QueryCanceled:
             if batch == 1:
                 log.warning("One of the %s takes the sweep too long, and stays", one.name)
@@ -112,15 +128,8 @@ async def _work_through(
             if batch == 1:
                 await conn.execute(PACE_ALONE)
             continue
-        swept.add(one.name, owners)
-        if len(owners) < batch:
+        if taken:
+            swept.total[one.name] += taken
+        if taken < batch:
             break
     return batch
-
-
-async def tell(conn: Connection, swept: Swept) -> None:
-    """Note in each tenant's audit log what the sweep took of it."""
-    async with conn.transaction():
-        for tenant, counts in sorted(swept.by_tenant.items()):
-            what = Note("retention.swept", "Tenant", tenant, dict(counts))
-            await note(conn, tenant, By(), what)

@@ -16,7 +16,7 @@ from procrastinate import JobContext
 from procession.queue.outage import FAULTS
 from procession.queue.pool import Pool
 from procession.queue.removal import Windows
-from procession.queue.sweep import Swept, alone, sweep, tell
+from procession.queue.sweep import Swept, alone, sweep
 
 log = logging.getLogger(__name__)
 
@@ -56,18 +56,10 @@ async def swept(sweeper: Sweeper) -> Swept | None:
                 await sweep(conn, sweeper.windows.removals, counts)
     except (*FAULTS, TimeoutError) as error:
         log.warning("The sweep ended early: %s", type(error).__name__)
-    if counts is not None:
-        log.info("Swept: %s", counts)
-        await _told(sweeper.pool, counts)
+    except asyncio.CancelledError:
+        log.info("The sweep was stopped")
+        raise
+    finally:
+        if counts is not None:
+            log.info("Swept: %s", counts)
     return counts
-
-
-async def _told(pool: Pool, counts: Swept) -> None:
-    """Leave an audit entry; of a sweep that ended early too, for what it took is gone."""
-    if not counts.by_tenant:
-        return
-    try:
-        async with pool.connection() as conn:
-            await tell(conn, counts)
-    except FAULTS as error:
-        log.warning("No audit entry tells of the sweep: %s", type(error).__name__)

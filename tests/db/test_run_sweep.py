@@ -1,7 +1,8 @@
 """What the sweep takes beside the delivery log: runs by their end, versions, jobs, workers."""
 
+import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -10,6 +11,7 @@ from fix_runs import WEBHOOKS, add_attempt, add_run, add_worker, add_workflow, e
 
 from procession.engine.run import Action, RunStatus, Status
 from procession.queue import sweep as module
+from procession.queue.pool import make_pool
 from procession.queue.removal import REMOVE_JOBS, Removal, Windows
 from procession.queue.sweep import Swept, sweep
 from procession.tasks.retention import Sweeper, swept
@@ -134,6 +136,74 @@ async def test_a_sweep_that_takes_nothing_leaves_no_audit_entry(conn, pool, work
 
     assert str(counts) == "nothing"
     assert await ids(conn, "audit") == set()
+
+
+TOLD = "select tenant, metadata from audit where action = 'retention.swept' order by at"
+STANDS_STILL = """
+    select 'default' from pg_sleep(60)
+    where %(batch)s is not null and %(older)s::interval is not null
+"""
+
+
+@dataclass(frozen=True)
+class Stopping(Windows):
+    """Windows by which a sweep comes to stand still behind the runs."""
+
+    @property
+    def removals(self):
+        runs = [one for one in super().removals if one.name.endswith("Runs")]
+        return [*runs, Removal("nothing", STANDS_STILL, timedelta())]
+
+
+async def until_none_is_left(conn):
+    async with asyncio.timeout(10):
+        while True:
+            if not await ids(conn):
+                break
+            await asyncio.sleep(0.01)
+
+
+async def test_a_sweep_that_is_stopped_tells_what_it_took(conn, pool, workflow_id, caplog):
+    caplog.set_level(logging.INFO)
+    for _ in range(3):
+        await add_run(conn, workflow_id, DONE, DONE, **ended(8))
+
+    sweeping = asyncio.create_task(swept_by(pool, Stopping()))
+    await until_none_is_left(conn)
+    sweeping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sweeping
+
+    assert await (await conn.execute(TOLD)).fetchall() == [("default", {"succeededRuns": 3})]
+    assert [one.message for one in caplog.records if one.name.endswith("retention")] == [
+        "The sweep was stopped",
+        "Swept: succeededRuns 3",
+    ]
+
+
+async def test_what_a_sweep_took_that_was_killed_is_told_by_the_next_tick(
+    conn, pool, database, workflow_id
+):
+    for days in (8, 91):
+        await add_run(conn, workflow_id, DONE, DONE, **ended(days))
+    await add_run(conn, workflow_id, DONE, LOST, **ended(91))
+
+    sweeping = asyncio.create_task(swept_by(pool, Stopping()))
+    await until_none_is_left(conn)
+    await conn.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+    await sweeping
+    assert await (await conn.execute(TOLD)).fetchall() == []
+
+    async with make_pool(database) as of_another:
+        for _ in range(2):
+            assert await swept_by(of_another) is None  # in the same hour: none begins
+
+    assert await (await conn.execute(TOLD)).fetchall() == [
+        ("default", {"succeededRuns": 2, "failedRuns": 1})
+    ]
 
 
 async def version(conn, workflow_id, number, age=1 * DAYS):

@@ -93,6 +93,7 @@ OF_ALL_TENANTS = {
     "rescue.SAVE": "the same",
     "save.DELIVER": "the same",
     "sweep.BEGIN": "of all workers",
+    "sweep.TELL": "of all whom a sweep took something from",
     "removal.REMOVE_SUCCEEDED": "anybody's",
     "removal.REMOVE_FAILED": "anybody's",
     "removal.CLEAR_BODIES": "anybody's",
