@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, TypeVar, cast
 
@@ -18,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from procession.api.problems import faults_of
 from procession.engine.errors import (
+    MOST_FAULTS,
     BodyTooLargeError,
     BodyTooSlowError,
     Fault,
@@ -25,6 +27,8 @@ from procession.engine.errors import (
     UnsupportedMediaTypeError,
     ValidationFailedError,
 )
+from procession.engine.findings import LONGEST_PLACE
+from procession.engine.names import cut
 
 SLOWEST = 30  # seconds that a body may take to arrive
 DEEPEST = 64  # objects and lists inside one another; far from where the walk or Postgres would end
@@ -64,11 +68,11 @@ def decode(raw: bytes) -> object:
         raise MalformedJsonError(f"{error.msg}, at {place}.") from None
     except ValueError:
         raise MalformedJsonError("A number has too many digits.") from None
-    faults: list[Fault] = []
-    _look((), {"": value}, faults, 0)
-    if faults:
-        raise ValidationFailedError(faults)
-    return value
+    look, root = _Look(), {"": value}
+    look.into((), root)
+    if look.faults:
+        raise ValidationFailedError(look.faults)
+    return root[""]
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -83,41 +87,48 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return twice
 
 
-def _look(
-    path: Path, container: dict[str, object] | list[object], faults: list[Fault], depth: int
-) -> None:
-    """Find what may not be kept. The usual item costs a comparison of types."""
-    if depth > DEEPEST:
-        raise MalformedJsonError(f"It is nested deeper than {DEEPEST}.")
-    if isinstance(container, dict):
-        _look_at_names(path, container, faults)
-    for part, item in container.items() if isinstance(container, dict) else enumerate(container):
-        kind = type(item)
-        if kind is str:
-            if flaw := _flaw(cast("str", item)):
-                faults.append(Fault(place((*path, part)), flaw))
-        elif kind is float:
-            number = cast("float", item)
-            if not math.isfinite(number):
-                faults.append(Fault(place((*path, part)), "must be a finite number"))
-            elif abs(number) >= WRITTEN_OUT or number == 0:
-                cast("dict[str | int, object]", container)[part] = _as_stored(number)
-        elif isinstance(item, dict | list):
-            inside = cast("dict[str, object] | list[object]", item)
-            _look((*path, part), inside, faults, depth + 1)
+@dataclass(slots=True)
+class _Look:
+    """What may not be kept of a document, as much of it as is told."""
 
+    faults: list[Fault] = field(default_factory=list[Fault])
 
-def _as_stored(number: float) -> int | float:
-    """As Postgres gives it back: without an exponent, and without the sign of a zero."""
-    return int(Decimal(repr(number))) if number else 0.0
+    def into(self, path: Path, container: dict[str, object] | list[object], depth: int = 0) -> None:
+        """Find it here and below. The usual item costs a comparison of types."""
+        if depth > DEEPEST:
+            raise MalformedJsonError(f"It is nested deeper than {DEEPEST}.")
+        if isinstance(container, dict):
+            self._at_names(path, container)
+        items = container.items() if isinstance(container, dict) else enumerate(container)
+        for part, item in items:
+            if len(self.faults) >= MOST_FAULTS:
+                return
+            kind = type(item)
+            if kind is str:
+                if flaw := _flaw(cast("str", item)):
+                    self.faults.append(Fault(place((*path, part)), flaw))
+            elif kind is float:
+                number = self._number((*path, part), cast("float", item))
+                cast("dict[str | int, object]", container)[part] = number
+            elif isinstance(item, dict | list):
+                inside = cast("dict[str, object] | list[object]", item)
+                self.into((*path, part), inside, depth + 1)
 
+    def _number(self, path: Path, number: float) -> float:
+        """As Postgres gives it back: without an exponent, and without the sign of a zero."""
+        if not math.isfinite(number):
+            self.faults.append(Fault(place(path), "must be a finite number"))
+            return number
+        if abs(number) >= WRITTEN_OUT:
+            return int(Decimal(repr(number)))
+        return number or 0.0
 
-def _look_at_names(path: Path, item: dict[str, object], faults: list[Fault]) -> None:
-    if isinstance(item, _Twice):
-        name = json.dumps(item.name)
-        raise MalformedJsonError(f"The name {name} comes twice in {place(path)}.")
-    flaws = [flaw for name in item if (flaw := _flaw(name))]
-    faults.extend(Fault(place(path), f"has a name that {flaw}") for flaw in flaws)
+    def _at_names(self, path: Path, item: dict[str, object]) -> None:
+        if isinstance(item, _Twice):
+            name = json.dumps(cut(item.name, LONGEST_PLACE))
+            raise MalformedJsonError(f"The name {name} comes twice in {place(path)}.")
+        flaws = [flaw for name in item if (flaw := _flaw(name))][:MOST_FAULTS]
+        self.faults.extend(Fault(place(path), f"has a name that {flaw}") for flaw in flaws)
 
 
 def _flaw(text: str) -> str | None:
@@ -129,8 +140,10 @@ def _flaw(text: str) -> str | None:
 
 
 def place(path: Path) -> str:
-    """A path as answers write it: `actions[0].parameters.Url`."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    """A path as answers write it: `actions[0].parameters.Url`. A name may be as long as a body."""
+    parts = (
+        f"[{part}]" if isinstance(part, int) else f".{cut(part, LONGEST_PLACE)}" for part in path
+    )
     return "".join(parts).lstrip(".") or "body"  # the body itself is the nameless part
 
 

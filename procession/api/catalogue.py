@@ -12,6 +12,7 @@ from procession.api.workflow_body import Around, First, WorkflowBody
 from procession.engine.catalogue import ActionType, Repeatable
 from procession.engine.content_type import Sensitivity
 from procession.engine.errors import NotFoundError
+from procession.engine.findings import told_faults
 from procession.engine.scope import ENTRY_NAMES, LINKS, TRANSITION_NAMES
 from procession.queue import runs
 
@@ -39,7 +40,7 @@ async def validate_workflow(found: First) -> Verdict:
     """Say what a save would say, and save nothing."""
     return Verdict(
         is_valid=not found.faults,
-        errors=[Refused(name=one.name, reason=one.reason) for one in found.faults],
+        errors=[Refused(name=one.name, reason=one.reason) for one in told_faults(found.faults)],
         warnings=warned(found.warnings),
     )
 

@@ -28,6 +28,8 @@ from procession.engine.errors import (
     ProcessionError,
     ValidationFailedError,
 )
+from procession.engine.findings import LONGEST_PLACE, told_faults
+from procession.engine.names import cut
 from procession.queue.outage import OUTAGES
 
 log = logging.getLogger(__name__)
@@ -104,7 +106,7 @@ def answer_to(error: ProcessionError, scope: Scope) -> Response:
     if isinstance(error, ValidationFailedError):
         content["detail"] = "What was sent has faults."
         content["errors"] = [
-            {"name": one.name, "reason": one.reason} for one in error.faults[:MOST_FAULTS]
+            {"name": one.name, "reason": one.reason} for one in told_faults(error.faults)
         ]
     return Response(
         json.dumps(content),  # ASCII, so nothing in a path or a name can spoil the answer
@@ -116,7 +118,7 @@ def answer_to(error: ProcessionError, scope: Scope) -> Response:
 
 def faults_of(errors: Sequence[ErrorDetails], *, skip: int = 0) -> list[Fault]:
     """Pydantic's findings as ours: the place, without its first `skip` parts, and the reason."""
-    return [Fault(_place(one["loc"][skip:]), _reason(one)) for one in errors]
+    return [Fault(_place(one["loc"][skip:]), _reason(one)) for one in errors[:MOST_FAULTS]]
 
 
 def _place(location: Sequence[int | str]) -> str:
@@ -125,7 +127,8 @@ def _place(location: Sequence[int | str]) -> str:
         if isinstance(part, int):
             place += f"[{part}]"
         elif part != "[key]":
-            place += f".{part}" if place else part
+            name = cut(part, LONGEST_PLACE)
+            place += f".{name}" if place else name
     return place or "body"
 
 

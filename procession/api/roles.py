@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import Path, Response
+from pydantic import Field
 from starlette.status import HTTP_201_CREATED, HTTP_204_NO_CONTENT
 
 from procession.api.body import Document, read, takes
@@ -22,7 +23,7 @@ RoleName = Annotated[str, Path(alias="name", pattern=r"^[A-Za-z][A-Za-z0-9_]{0,6
 class RoleBody(Received):
     """What a role holds; `*` stands for every capability."""
 
-    capabilities: list[str]
+    capabilities: Annotated[list[str], Field(max_length=100)]  # far more than there are
 
 
 class RoleView(Answer):

@@ -19,6 +19,7 @@ from pydantic.alias_generators import to_camel
 from procession.api.deps import Paging
 from procession.engine.access import Actor
 from procession.engine.errors import Concern
+from procession.engine.findings import told_concerns
 from procession.engine.names import ENTRY_ID_RULE, NAME_RULE, is_entry_id, is_name
 
 RFC_3339 = re.compile(
@@ -102,7 +103,7 @@ class Warned(Answer):
 
 
 def warned(concerns: Sequence[Concern]) -> list[Warned]:
-    return [Warned(field=one.field, message=one.message) for one in concerns]
+    return [Warned(field=one.field, message=one.message) for one in told_concerns(concerns)]
 
 
 class Page(Answer, Generic[Item]):

@@ -4,16 +4,18 @@ A reader gives what it can be sure of and notes the rest, so that everything wro
 Null is the same as left out.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import cast
 
 from procession.engine.catalogue import Catalogue
 from procession.engine.content_type import ContentType
-from procession.engine.errors import Concern, Fault
+from procession.engine.errors import MOST_FAULTS, Concern, Fault
+from procession.engine.names import cut
 
 LONGEST_NAME = 200
+LONGEST_PLACE, LONGEST_REASON = 500, 2_000  # as told: both may hold what was sent
 MOST_CONCERNS = 50  # that are told of one check; each placeholder may be one for each content type
 
 
@@ -31,6 +33,21 @@ class Surroundings:
     kept: frozenset[str] = frozenset()  # places that hold what is stored: checked when it was sent
 
 
+def told_faults(faults: Sequence[Fault]) -> list[Fault]:
+    """As an answer shows them: no more, and no longer, than somebody reads."""
+    return [
+        Fault(cut(one.name, LONGEST_PLACE), cut(one.reason, LONGEST_REASON))
+        for one in faults[:MOST_FAULTS]
+    ]
+
+
+def told_concerns(concerns: Sequence[Concern]) -> list[Concern]:
+    """The same."""
+    return [
+        Concern(cut(one.field, LONGEST_PLACE), cut(one.message, LONGEST_REASON)) for one in concerns
+    ]
+
+
 @dataclass(slots=True)
 class Findings:
     """The faults and concerns of one check, in the order they were met."""
@@ -41,8 +58,8 @@ class Findings:
     left_out: int = 0  # of the concerns
 
     def refuse(self, name: str, reason: str) -> None:
-        """The first fault of a name is the one that is told."""
-        if name not in self.refused:
+        """The first fault of a name is the one that is told, and a hundred are in all."""
+        if name not in self.refused and len(self.faults) < MOST_FAULTS:
             self.refused.add(name)
             self.faults.append(Fault(name, reason))
 
@@ -80,7 +97,10 @@ class Findings:
         return []
 
     def texts(self, value: object, path: str, *, least: int, most: int) -> dict[str, int]:
-        """The texts of a list in their order, each once, with the index it came first at."""
+        """The texts of a list in their order, each once, with the index it came first at.
+
+        None of a list that is too long: whatever else is wrong with it is not looked for.
+        """
         found: dict[str, int] = {}
         items = self.items(value, path)
         for index, one in enumerate(items):
@@ -91,7 +111,7 @@ class Findings:
         if len(items) < least or len(found) > most:
             rule = f"must have {least} to {most} texts"
             self.refuse(path, "is required" if value is None else rule)
-        return found
+        return found if len(found) <= most else {}
 
     def warn_of_unknown(self, value: dict[str, object], path: str, known: Collection[str]) -> None:
         """Warn of the properties that mean nothing here."""

@@ -34,3 +34,8 @@ def told(names: Collection[str]) -> str:
     first = ", ".join(islice(names, MOST_TOLD))
     left = len(names) - MOST_TOLD
     return f"{first} and {left} more" if left > 0 else first
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or its beginning where it is longer than that."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

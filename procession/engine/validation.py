@@ -11,7 +11,7 @@ from procession.engine.content_type import PUBLISHED, ContentType
 from procession.engine.entry import CREATED, DELETED, TRANSITION, UNPUBLISHED, UPDATED
 from procession.engine.errors import Concern, Fault
 from procession.engine.findings import MOST_CONCERNS, Findings, Surroundings
-from procession.engine.names import NAME_RULE, is_name
+from procession.engine.names import NAME_RULE, is_name, told
 from procession.engine.reach_checks import warn_of_reach
 from procession.engine.template_checks import warn_of_templates
 from procession.engine.workflow import Definition
@@ -76,7 +76,7 @@ def _definition(root: dict[str, object], around: Surroundings, found: Findings) 
         conditions=_conditions(root.get("conditions"), found),
         actions=tuple(
             check_action(one, f"actions[{index}]", around, found)
-            for index, one in enumerate(actions)
+            for index, one in enumerate(actions[:MOST_ACTIONS])
         ),
     )
 
@@ -132,15 +132,15 @@ def _spelling(content_type: ContentType, name: str) -> str | None:
 
 def _declared(names: tuple[str, ...], around: Surroundings) -> str:
     """Why a transition is none of every content type: what each of them does declare."""
-    told: list[str] = []
+    declares: list[str] = []
     for name in names:
         content_type = around.content_types.get(name)
         if content_type is None:
-            told.append(f"{name} does not exist")
+            declares.append(f"{name} does not exist")
         else:
-            declared = ", ".join(content_type.lifecycle.transitions) or "no transition"
-            told.append(f"{name} declares {declared}")
-    return f"must be a transition that each content type declares alike: {'; '.join(told)}"
+            declared = told(content_type.lifecycle.transitions) or "no transition"
+            declares.append(f"{name} declares {declared}")
+    return f"must be a transition that each content type declares alike: {'; '.join(declares)}"
 
 
 def _conditions(value: object, found: Findings) -> dict[str, str]:

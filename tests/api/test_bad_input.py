@@ -208,3 +208,20 @@ async def test_a_condition_that_cannot_be_read_is_refused_by_its_header(admin, v
     assert answer.status_code in {400, 412}
     if answer.status_code == 400:
         assert named(answer) == ["If-Match"]
+
+
+async def test_the_answer_to_a_body_is_no_longer_than_somebody_reads(admin):
+    types = [f"A{one:05}" for one in range(4_000)]
+    flow = {
+        "name": "W",
+        "triggerContentTypes": types,
+        "triggerEvents": [f"transition:B{one}" for one in range(4_000)],
+        "actions": [{"type": "Email", "parameters": {f"P{one}": one for one in range(2_000)}}],
+    }
+
+    checked = await admin.post("/api/workflows/validate", json=flow)
+    refused = await admin.put("/api/roles/Long", json={"capabilities": [1] * 100_000})
+
+    assert len(checked.json()["errors"]) == 100
+    assert max(len(checked.content), len(refused.content)) < 20_000
+    assert refused.json()["errors"][0]["reason"] == "must have at most 100 items"

@@ -76,3 +76,17 @@ def test_what_cannot_be_kept_is_named_by_its_path(text, names):
         decode(text.encode())
 
     assert [one.name for one in caught.value.faults] == names
+
+
+def test_what_may_not_be_kept_is_told_a_hundred_times_by_the_beginning_of_its_place():
+    long = "x" * 100_000
+
+    with pytest.raises(ValidationFailedError) as caught:
+        decode(json.dumps({long: ["\0"] * 10_000}).encode())
+
+    names = [one.name for one in caught.value.faults]
+    assert len(names) == 100
+    assert {len(one) for one in names} == {503, 504}
+    with pytest.raises(MalformedJsonError) as twice:
+        decode(f'{{"{long}": 1, "{long}": 2}}'.encode())
+    assert len(str(twice.value)) < 600

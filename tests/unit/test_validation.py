@@ -13,8 +13,8 @@ from procession.engine.content_type import (
     Sensitivity,
     Transition,
 )
-from procession.engine.errors import Concern
-from procession.engine.findings import Surroundings
+from procession.engine.errors import Concern, Fault
+from procession.engine.findings import Surroundings, told_concerns, told_faults
 from procession.engine.validation import capped, check_definition
 from procession.engine.workflow import ActionDefinition, Compensate, Definition, OnFailure
 
@@ -535,3 +535,49 @@ def test_no_body_is_too_strange_to_check(body):
     checked = check_definition(body, AROUND)
 
     assert (checked.definition is None) == bool(checked.faults)
+
+
+MANY = [f"transition:B{one}" for one in range(20)]
+
+
+def test_what_is_too_long_is_not_looked_into():
+    checked = check(
+        triggerContentTypes=[f"A{one}" for one in range(51)],
+        triggerEvents=[f"transition:B{one}" for one in range(21)],
+        actions=[{"type": "Nope"}] * 51,
+    )
+
+    assert [one.name for one in checked.faults] == [
+        "triggerContentTypes",
+        "actions",
+        "triggerEvents",
+        *(f"actions[{one}].type" for one in range(50)),
+    ]
+
+
+def test_a_check_tells_a_hundred_faults():
+    parameters = {f"P{one}": one for one in range(300)}
+
+    checked = check(actions=[{"type": "PostInvoice", "parameters": parameters}] * 2)
+
+    assert len(checked.faults) == 100
+    assert checked.definition is None
+
+
+def test_what_types_declare_is_told_by_the_first_of_it():
+    names = [f"T{one:02}{'x' * 60}" for one in range(50)]
+    types = dict.fromkeys(names, ContentType(lifecycle=lifecycle(*names)))
+    around = Surroundings(CATALOGUE, types)
+
+    told = told_faults(check(around, triggerContentTypes=names, triggerEvents=MANY).faults)
+
+    assert len(told) == 20
+    assert max(len(one.reason) for one in told) == 2_000
+    assert "and 30 more; T01" in told[0].reason
+
+
+def test_what_is_told_of_a_long_name_is_its_beginning():
+    fault, concern = Fault("x" * 501, "y" * 2_001), Concern("x" * 500, "y" * 2_000)
+
+    assert told_faults([fault] * 101) == [Fault("x" * 499 + "…", "y" * 1_999 + "…")] * 100
+    assert told_concerns([concern]) == [concern]
