@@ -18,8 +18,9 @@ from pydantic import BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode
 
+from procession.app.plain import plain
 from procession.outbound.guard import Network, networks
-from procession.queue.pool import is_address
+from procession.queue.address import FORM, unfit
 
 PREFIXES = (
     *("WORKFLOWS__", "WEBHOOKS__", "OUTBOUND__", "EMAIL__", "SMS__", "AUTH__", "DATABASE__"),
@@ -35,6 +36,10 @@ class Takes:
 
     words: str
     secret: bool = False
+
+
+class UnfitError(ValueError):
+    """It is of the right kind, and yet not to be used. The message says what is taken."""
 
 
 def _boolean(value: str) -> bool:
@@ -54,7 +59,9 @@ def _schema(value: str) -> str:
 
 
 def _postgres(value: str) -> str:
-    return value if is_address(value) else _refuse()
+    if words := unfit(value):
+        raise UnfitError(words)
+    return value
 
 
 def _web_address(value: str) -> str:
@@ -116,7 +123,7 @@ Schema = Annotated[
     BeforeValidator(_schema),
     Takes("a name of at most 63 of a-z, 0-9 and _, not a digit first"),
 ]
-PostgresUrl = Annotated[str, BeforeValidator(_postgres), Takes("a postgresql:// URL", secret=True)]
+PostgresUrl = Annotated[str, BeforeValidator(_postgres), Takes(FORM, secret=True)]
 Host = Annotated[str, BeforeValidator(_host), Takes("an IP address, such as 0.0.0.0 or ::")]
 ConsoleUrl = Annotated[
     str, BeforeValidator(_web_address), Takes("an absolute http or https address")
@@ -174,14 +181,25 @@ def faults_of(settings: type[BaseSettings], error: ValidationError) -> list[str]
     """A line for each variable that is refused: its name, its value, and what it takes."""
     faults: list[str] = []
     fields = {field.alias: field for field in settings.model_fields.values()}
-    for fault in error.errors(include_url=False, include_context=False):
+    for fault in error.errors(include_url=False):
         name = str(fault["loc"][0])
+        why = fault.get("ctx", {}).get("error")
+        words = str(why) if isinstance(why, UnfitError) else takes(fields[name])
         if fault["type"] == "missing":
-            faults.append(f"{name} is not set: takes {takes(fields[name])}")
+            faults.append(f"{name} is not set: takes {words}")
         else:
-            value = "***" if is_secret(fields[name]) else fault["input"]
-            faults.append(f"{name}={value}: takes {takes(fields[name])}")
+            value = "***" if is_secret(fields[name]) else _shown(str(fault["input"]))
+            faults.append(f"{name}={value}: takes {words}")
     return faults
+
+
+def _shown(value: str) -> str:
+    """On one line, and without who logs in where it looks like an address that says so."""
+    before, at, after = value.rpartition("@")
+    if ":" in before:
+        scheme = before[: before.find("//") + 2] if "//" in before else ""
+        value = f"{scheme}***{at}{after}"
+    return plain(value)
 
 
 def is_secret(field: FieldInfo) -> bool:
@@ -193,7 +211,7 @@ def unknown(settings: type[BaseSettings], names: Iterable[str]) -> list[str]:
     """A sentence for each variable that looks like one of ours and is none."""
     known = [str(field.alias) for field in settings.model_fields.values()]
     return [
-        f"{name} is no setting of this release; {nearest(name, known)} is the nearest name"
+        f"{plain(name)} is no setting of this release; {nearest(name, known)} is the nearest name"
         for name in sorted(names)
         if name.startswith(PREFIXES) and name not in known
     ]

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import AsyncConnection, ProgrammingError
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg import AsyncConnection
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
@@ -69,17 +69,6 @@ class Database:
             keepalives_count=3,
             client_encoding="UTF8",
         )
-
-
-def is_address(text: str) -> bool:
-    """Whether the text is a postgresql URL that the driver understands."""
-    if not text.startswith(("postgresql://", "postgres://")):
-        return False
-    try:
-        conninfo_to_dict(text)
-    except ProgrammingError:
-        return False
-    return True
 
 
 async def autocommit(conn: AsyncConnection[Any]) -> None:
