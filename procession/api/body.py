@@ -38,6 +38,7 @@ MARKS = {
     codecs.BOM_UTF16_BE: "UTF-16, where UTF-8 is wanted",
 }
 WRITTEN_OUT = 1e16  # a float from here on is told with an exponent, which jsonb does not keep
+SHORT = 1e-4  # one below it is told so too; Postgres hands it out with all its zeros
 DIGITS = re.compile("[0-9]{1,18}")
 NUL = "holds a NUL, which no text may"
 SURROGATE = "holds half of a surrogate pair"
@@ -52,8 +53,11 @@ class _Twice(dict[str, object]):
     name: str = ""
 
 
-def decode(raw: bytes) -> object:
-    """The value of a JSON text. Anything doubtful raises, by the path of where it stands."""
+def decode(raw: bytes, limit: float = math.inf) -> object:
+    """The value of a JSON text. Anything doubtful raises, by the path of where it stands.
+
+    It is no larger than the limit when its numbers are written out either, as they are answered.
+    """
     for mark, encoding in MARKS.items():
         if raw.startswith(mark):
             raise MalformedJsonError(f"It begins with a byte order mark (BOM) of {encoding}.")
@@ -68,7 +72,7 @@ def decode(raw: bytes) -> object:
         raise MalformedJsonError(f"{error.msg}, at {place}.") from None
     except ValueError:
         raise MalformedJsonError("A number has too many digits.") from None
-    look, root = _Look(), {"": value}
+    look, root = _Look(limit - len(raw), limit), {"": value}
     look.into((), root)
     if look.faults:
         raise ValidationFailedError(look.faults)
@@ -91,6 +95,8 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 class _Look:
     """What may not be kept of a document, as much of it as is told."""
 
+    left: float  # of the limit, for digits that were not sent
+    limit: float
     faults: list[Fault] = field(default_factory=list[Fault])
 
     def into(self, path: Path, container: dict[str, object] | list[object], depth: int = 0) -> None:
@@ -119,8 +125,13 @@ class _Look:
         if not math.isfinite(number):
             self.faults.append(Fault(place(path), "must be a finite number"))
             return number
-        if abs(number) >= WRITTEN_OUT:
-            return int(Decimal(repr(number)))
+        if number and not SHORT <= abs(number) < WRITTEN_OUT:
+            exact = Decimal(repr(number))
+            self.left -= abs(exact.adjusted())
+            if self.left < 0:
+                detail = f"With its numbers written out, it is larger than {self.limit} bytes."
+                raise BodyTooLargeError(detail)
+            return int(exact) if abs(number) >= WRITTEN_OUT else number
         return number or 0.0
 
     def _at_names(self, path: Path, item: dict[str, object]) -> None:

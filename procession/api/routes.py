@@ -64,7 +64,7 @@ class Route(APIRoute):
                 raw = await body.receive(request, services.max_body_bytes)
                 if monotonic() - begun > PROMPT:
                     caller = await _admit(request, await identify(request, services), need)
-                request.scope[body.DOCUMENT] = body.decode(raw)
+                request.scope[body.DOCUMENT] = body.decode(raw, services.max_body_bytes)
                 request.scope[body.SIZE] = len(raw)
             _look_at_query(request)
             answer = await idempotency.repeated(request, caller, services, raw) if keyed else None

@@ -225,3 +225,14 @@ async def test_the_answer_to_a_body_is_no_longer_than_somebody_reads(admin):
     assert len(checked.json()["errors"]) == 100
     assert max(len(checked.content), len(refused.content)) < 20_000
     assert refused.json()["errors"][0]["reason"] == "must have at most 100 items"
+
+
+async def test_a_number_does_not_make_an_entry_larger_than_a_body(admin):
+    await admin.put("/api/content-types/J", json={"fields": {"X": {"type": "json"}}})
+    sent = '{"data": {"X": [' + "1e308," * 5_000 + "1]}}"
+    headers = {"Content-Type": "application/json"}
+
+    refused = await admin.put("/api/entries/J/a", content=sent, headers=headers)
+
+    assert (refused.status_code, refused.json()["code"]) == (413, "body-too-large")
+    assert "numbers written out" in refused.json()["detail"]

@@ -5,7 +5,11 @@ import json
 import pytest
 
 from procession.api.body import DEEPEST, decode
-from procession.engine.errors import MalformedJsonError, ValidationFailedError
+from procession.engine.errors import (
+    BodyTooLargeError,
+    MalformedJsonError,
+    ValidationFailedError,
+)
 
 
 @pytest.mark.parametrize(
@@ -90,3 +94,14 @@ def test_what_may_not_be_kept_is_told_a_hundred_times_by_the_beginning_of_its_pl
     with pytest.raises(MalformedJsonError) as twice:
         decode(f'{{"{long}": 1, "{long}": 2}}'.encode())
     assert len(str(twice.value)) < 600
+
+
+@pytest.mark.parametrize("number", ["1e308", "-1e308", "1e-308"])
+def test_a_body_is_as_large_as_it_is_with_its_numbers_written_out(number):
+    text = f'{{"a": [{number}, {number}]}}'.encode()
+    limit = len(text) + 2 * 308
+
+    assert decode(text, limit)
+    with pytest.raises(BodyTooLargeError) as caught:
+        decode(text, limit - 1)
+    assert str(limit - 1) in str(caught.value)
