@@ -18,6 +18,7 @@ from procession.engine.content_type import ContentType
 from procession.engine.delivery import Delivery
 from procession.engine.entry import Entry, Reference, Stub
 from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
+from procession.engine.plain import text_of
 from procession.engine.workflow import ActionDefinition
 from procession.outbound.http import TenantClient
 from procession.queue.requests import Found
@@ -75,9 +76,12 @@ class Kept:
 
     async def put(self, body: str) -> None:
         """Keep what is about to be sent."""
-        self.body = body
+        text = text_of(body)
+        if text is None:
+            raise TypeError("a body is a text")
+        self.body = text
         if self.store is not None:
-            await self.store(body)
+            await self.store(text)
 
 
 class Entries(Protocol):

@@ -25,11 +25,10 @@ from procession.actions.parameters import (
     written_in,
 )
 from procession.actions.registry import Registry
+from procession.actions.said import outcome_of
 from procession.actions.thread import filled, in_thread
 from procession.engine.catalogue import ActionType
-from procession.engine.masking import mask
-from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
-from procession.engine.redaction import LONGEST_READ, redact
+from procession.engine.outcome import Failed, Outcome, Skipped, Unknown
 from procession.engine.workflow import ActionDefinition
 from procession.outbound import spans
 from procession.outbound.faults import AddressRefused, BreakerOpen
@@ -46,8 +45,6 @@ GONE = "The entry no longer exists."
 LIMIT = "The action did not end within the attempt limit."
 CUT_OFF = "The action was cancelled from within."
 UNREAD = "The entries that its templates refer to cannot be read."
-LARGEST_STATUS = 999
-READ = 4 * LONGEST_READ  # of what an action says: masks make it shorter, and then it is cut
 
 _left_behind = set[asyncio.Task[object]]()  # a task that nothing refers to may vanish half done
 
@@ -70,7 +67,7 @@ async def perform(  # noqa: PLR0913 - all that an attempt stands on
         outcome = await _Performing(registry, client, entries, attempt).outcome(kept, limit)
         one.set_attribute("procession.outcome", type(outcome).__name__)
     took = round((monotonic() - began) * 1000)
-    return Performed(_clean(outcome), took, kept.body, tuple(kept.deliveries))
+    return Performed(outcome, took, kept.body, tuple(kept.deliveries))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +80,19 @@ class _Performing:
     attempt: Attempt
 
     async def outcome(self, kept: Kept, limit: timedelta | None = None) -> Outcome:
+        known: list[str] = []
+        said = await self._said(kept, limit, known)
+        return outcome_of(said, known)
+
+    async def _said(self, kept: Kept, limit: timedelta | None, known: list[str]) -> object:
         if self.attempt.vanished:
             return Skipped(GONE)
         type_ = self.attempt.action.type
         action = self.registry.get(type_)
         if action is None:
             return Failed(f"No worker here serves the type {type_}.", retryable=True)
-        known: list[str] = []
         doing = asyncio.create_task(self._doing(action, kept, known))
-        return _without(await _ended(doing, limit), known)
+        return await _ended(doing, limit)
 
     async def _doing(self, action: Action, kept: Kept, known: list[str]) -> object:
         """What the action says, once its parameters are filled in; its credentials are noted."""
@@ -142,7 +143,7 @@ async def _act(
         return Failed(type(error).__name__, retryable=True)
 
 
-async def _ended(doing: asyncio.Task[object], limit: timedelta | None) -> Outcome:
+async def _ended(doing: asyncio.Task[object], limit: timedelta | None) -> object:
     """What came of a task that performs an action, once it ended or had its time."""
     try:
         seconds = None if limit is None else limit.total_seconds()
@@ -156,7 +157,7 @@ async def _ended(doing: asyncio.Task[object], limit: timedelta | None) -> Outcom
     if doing.cancelled():
         return Unknown(CUT_OFF)
     error = doing.exception()
-    return _said(doing.result()) if error is None else _classified(error)
+    return doing.result() if error is None else _classified(error)
 
 
 async def _cancel(doing: asyncio.Task[object]) -> None:
@@ -175,12 +176,6 @@ def _forget(doing: asyncio.Task[object]) -> None:
         doing.exception()  # looked at, or asyncio complains of one that nobody saw
 
 
-def _said(result: object) -> Outcome:
-    if isinstance(result, Outcome):
-        return result
-    return Unknown(f"The action returned {type(result).__name__}, which is no outcome.")
-
-
 def _classified(error: BaseException) -> Outcome:
     if isinstance(error, AddressRefused | BreakerOpen):
         return unanswered(error)
@@ -195,24 +190,3 @@ def _is_timeout(error: BaseException) -> bool:
         several = cast("BaseExceptionGroup[BaseException]", error)
         return any(_is_timeout(one) for one in several.exceptions)
     return any("timeout" in one.__name__.lower() for one in type(error).__mro__)
-
-
-def _without(outcome: Outcome, credentials: list[str]) -> Outcome:
-    """The outcome without what was its action's to know: whatever it looks like, it is masked.
-
-    Its author may have cut what he tells, and a credential in two; so may the cut here.
-    """
-    error: object = outcome.error
-    if not isinstance(error, str) or not credentials:
-        return outcome
-    return replace(outcome, error=mask(error[:READ], credentials, is_cut=True))
-
-
-def _clean(outcome: Outcome) -> Outcome:
-    """The outcome as it may be kept: redacted, and of the types that it says."""
-    status, error = outcome.response_status, outcome.error
-    status = status if isinstance(status, int) and 0 <= status <= LARGEST_STATUS else None
-    if isinstance(outcome, Succeeded) and error is None:
-        return replace(outcome, response_status=status)
-    text = redact(error if isinstance(error, str) else type(error).__name__)
-    return replace(outcome, error=text, response_status=status)

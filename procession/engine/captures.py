@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 
+from procession.engine.plain import number_of, real_of, text_of
 from procession.engine.redaction import storable
 
 MAX_CHARACTERS = 2_000
@@ -28,19 +29,15 @@ def captured(
 
 def _text(value: object) -> str | None:
     """A scalar in JSON text form, text as it can be stored; None for anything else."""
-    match value:
-        case str():  # one that is too long is not read
-            return storable(value) if len(value) <= MAX_CHARACTERS else None
-        case bool():
-            return "true" if value else "false"
-        case None:
-            return "null"
-        case int():
-            return str(value) if value.bit_length() <= MAX_BITS else None
-        case float() if math.isfinite(value):
-            return repr(value)
-        case _:
-            return None
+    if (text := text_of(value)) is not None:  # one that is too long is not read
+        return storable(text) if len(text) <= MAX_CHARACTERS else None
+    if (number := number_of(value)) is not None:
+        return str(number) if number.bit_length() <= MAX_BITS else None
+    if (real := real_of(value)) is not None:
+        return repr(real) if math.isfinite(real) else None
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return None
 
 
 def _refusal(names: list[str]) -> str | None:

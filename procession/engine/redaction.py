@@ -27,6 +27,8 @@ def redact(text: str) -> str:
 
 def storable(text: str) -> str:
     r"""The text with what Postgres cannot keep spelt out: NUL as \u0000, lone surrogates alike."""
+    if type(text) is not str:  # or it comes back as it is
+        text = str.__str__(text)
     if text.isascii() and "\0" not in text:
         return text
     return _SIGNS.sub(lambda sign: f"\\u{ord(sign.group()):04x}", text)

@@ -1,11 +1,16 @@
 import asyncio
+import collections
+import dataclasses
+import re
 import threading
 import tracemalloc
+from http import HTTPStatus
 
+import msgspec
 import pytest
 from fix_actions import Watched, an_action, an_attempt, an_entry
 
-from procession.actions import Failed, Parameter, Skipped, Succeeded, Unknown
+from procession.actions import Failed, Parameter, Skipped, Succeeded, Unknown, said
 from procession.actions import perform as performing
 from procession.engine.entry import Stub
 from procession.outbound.faults import AddressRefused, BreakerOpen, ConnectionLost, Timeout
@@ -94,6 +99,123 @@ async def test_a_reason_that_is_no_text_is_not_kept(performed):
     outcome = (await performed(doing(Failed(ValueError("secret"))))).outcome
 
     assert outcome == Failed("ValueError")
+
+
+class Wild(str):
+    """A text that its author has made his own."""
+
+    __slots__ = ()
+
+    def _raise(self, *_):
+        raise RuntimeError
+
+    __getitem__ = __len__ = __str__ = __eq__ = __hash__ = isascii = _raise
+
+
+class Sided(Failed):
+    """An outcome with more to it."""
+
+    def __init__(self, error, hint):
+        super().__init__(error)
+        object.__setattr__(self, "hint", hint)
+
+
+class Untold(Failed):
+    def __init__(self):
+        pass
+
+    @property
+    def error(self):
+        raise RuntimeError
+
+    @property
+    def retryable(self):
+        raise SystemExit
+
+
+class Lazy(collections.UserDict):
+    """Outputs that are made when they are asked for."""
+
+
+class Broken(collections.UserDict):
+    def __iter__(self):
+        raise RuntimeError
+
+
+class NoTruth:
+    def __bool__(self):
+        raise ValueError
+
+
+def left_out(*names):
+    return f"Could not be kept: {', '.join(names)}."
+
+
+@pytest.mark.parametrize(
+    ("told", "outcome"),
+    [
+        (Failed("no", retryable=0), Failed("no")),
+        (Failed("no", retryable=1), Failed("no", retryable=True)),
+        (Failed("no", retryable=None), Failed("no")),
+        (Failed("no", retryable=re.match("a", "a")), Failed("no", retryable=True)),
+        (Failed("no", retryable=NoTruth()), Failed(f"no {left_out('retryable')}")),
+        (Failed(Wild("no")), Failed("no")),
+        (Failed(None), Failed("NoneType")),
+        (Failed("no", response_status=HTTPStatus.BAD_GATEWAY), Failed("no", response_status=502)),
+        (Failed("no", response_status=True), Failed(f"no {left_out('response_status')}")),
+        (Unknown("no", "503"), Unknown(f"no {left_out('response_status')}")),
+        (Skipped("no", 10**5000), Skipped(f"no {left_out('response_status')}")),
+        (Failed("x " * 400, response_status=2.0), None),
+        (Sided("no", "ask Ann"), Failed("no")),
+        (Untold(), Failed(left_out("retryable", "response_status", "error"))),
+        (object.__new__(Skipped), Skipped(left_out("response_status", "error"))),
+        (Succeeded(None), Succeeded(error=left_out("outputs"))),
+        (Succeeded(["id"]), Succeeded(error=left_out("outputs"))),
+        (Succeeded("id", "ok"), Succeeded(error=left_out("outputs", "response_status"))),
+        (Succeeded(Lazy(id=7)), Succeeded({"id": 7})),
+        (Succeeded(Broken(id=7)), Succeeded(error=left_out("outputs"))),
+        (Succeeded(error=5), Succeeded(error="int")),
+    ],
+)
+async def test_each_field_of_an_outcome_is_made_plain_or_left_out_by_name(performed, told, outcome):
+    kept = (await performed(doing(told))).outcome
+
+    if outcome is None:
+        assert kept.error.endswith(f"x {left_out('response_status')}")
+        assert len(kept.error) in {499, 500}
+    else:
+        assert kept == outcome
+    assert type(kept) in {Succeeded, Failed, Unknown, Skipped}
+    plain = {str, int, bool, dict, type(None)}
+    assert {type(getattr(kept, one.name)) for one in dataclasses.fields(kept)} <= plain
+    assert msgspec.json.decode(msgspec.json.encode(kept), type=type(kept)) == kept
+
+
+@pytest.mark.parametrize(
+    ("body", "kept", "outcome"),
+    [
+        pytest.param(Wild("sent"), "sent", Succeeded(), id="a text of another class"),
+        (7, None, Failed("TypeError", retryable=True)),
+        (None, None, Failed("TypeError", retryable=True)),
+    ],
+)
+async def test_a_body_is_kept_as_the_plain_text_that_it_is(performed, body, kept, outcome):
+    async def perform(context, _parameters):
+        await context.kept.put(body)
+        return Succeeded()
+
+    done = await performed(an_action(perform))
+
+    assert (done.body, type(done.body), done.outcome) == (kept, type(kept), outcome)
+
+
+async def test_what_cannot_even_be_asked_what_it_is_may_have_happened(performed):
+    class Odd:
+        @property
+        def __class__(self):
+            raise RuntimeError
+
+    assert (await performed(doing(Odd()))).outcome == Unknown(said.UNREADABLE)
 
 
 async def test_the_attempt_limit_is_unknown(performed):
@@ -307,7 +429,7 @@ async def test_of_a_long_answer_that_is_told_no_more_is_masked_than_may_be_kept(
 async def test_a_credential_across_the_end_of_what_is_masked_leaves_nothing(performed, kept):
     async def perform(_context, parameters):
         key = parameters["Key"]
-        before = performing.READ - kept
+        before = said.READ - kept
         return Failed(key * (before // len(key)) + "." * (before % len(key)) + key)
 
     action = an_action(perform, parameters=(Parameter("Key", credential=True),))

@@ -1,3 +1,7 @@
+from decimal import Decimal
+from enum import Enum
+from http import HTTPStatus
+
 import pytest
 from fix_engine import NOW, a_chain, a_run
 
@@ -7,6 +11,33 @@ from procession.engine.run import (
     Status,
     settle,
 )
+
+
+class Wild(str):
+    """A text that its author has made his own, as parsers and templates do."""
+
+    __slots__ = ()
+
+    def _raise(self, *_):
+        raise RuntimeError
+
+    __len__ = __str__ = __repr__ = isascii = _raise
+
+
+class Colour(int, Enum):
+    RED = 7
+
+
+class Amount(float):
+    def __repr__(self):
+        return "Amount"
+
+
+class Proxy:
+    """It says that it is a text."""
+
+    __class__ = str
+
 
 ROLLED_BACK = {"compensation": Compensation.COMPENSATING}
 
@@ -37,6 +68,13 @@ def settled(run, chain, outcome, **known):
         ([1], None),
         ({"a": 1}, None),
         (b"bytes", None),
+        pytest.param(Wild("i-7"), "i-7", id="a text of another class"),
+        pytest.param(Wild("a\0b"), "a\\u0000b", id="one with a NUL"),
+        (HTTPStatus.OK, "200"),
+        (Colour.RED, "7"),
+        (Amount(1.5), "1.5"),
+        (Decimal("1.5"), None),
+        pytest.param(Proxy(), None, id="what is no text"),
     ],
 )
 def test_a_captured_scalar_is_kept_as_text(value, kept):
@@ -44,6 +82,7 @@ def test_a_captured_scalar_is_kept_as_text(value, kept):
 
     action = step.run.actions[0]
     assert step.run.outputs == ({} if kept is None else {0: {"id": kept}})
+    assert all(type(one) is str for one in step.run.outputs.get(0, {}).values())
     assert action.status is Status.SUCCEEDED
     assert (action.error is None) == (kept is not None)
     assert "id" in (action.error or "id")
