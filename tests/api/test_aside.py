@@ -74,9 +74,13 @@ async def asking(admin, way, text):
             return "POST", f"/api/workflows{way}", flow(Note=text)
 
 
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "k"}])
 @pytest.mark.parametrize("way", ["", "/validate", "PUT", "dry-run"])
-async def test_a_long_body_that_waits_for_its_turn_holds_no_connection(admin, services, way):
+async def test_a_long_body_that_waits_for_its_turn_holds_no_connection(
+    admin, services, way, headers
+):
     method, path, body = await asking(admin, way, LONG)
+    admin.headers.update(headers)
 
     async with waiting(admin, services, method, path, body) as asked:
         pass

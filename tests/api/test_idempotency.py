@@ -298,11 +298,11 @@ async def test_who_was_refused_for_a_capability_is_heard_again_once_it_has_it(ca
 
 
 @asynccontextmanager
-async def going_down(conn, *doings):
+async def going_down(conn, *doings, by="57P01"):
     """A database that goes down whenever it is to do one of these, for as long as the block."""
     await conn.execute(
-        """create function go_down() returns trigger language plpgsql as
-            $$ begin raise exception 'no' using errcode = '57P01'; end $$"""
+        f"""create function go_down() returns trigger language plpgsql as
+            $$ begin raise exception 'no' using errcode = '{by}'; end $$"""
     )
     for number, doing in enumerate(doings):
         await conn.execute(
@@ -312,6 +312,18 @@ async def going_down(conn, *doings):
         yield
     finally:
         await conn.execute("drop function go_down cascade")
+
+
+@pytest.mark.parametrize("by", ["25P03", "25P04"])
+async def test_a_transaction_that_stood_still_for_too_long_is_to_be_tried_again(admin, conn, by):
+    async with going_down(conn, "insert on api_key", by=by):
+        first = await admin.post("/api/keys", json=KEY, headers=keyed())
+
+    again = await admin.post("/api/keys", json=KEY, headers=keyed())
+
+    assert refusal(first) == (503, "database-unavailable")
+    assert first.headers["retry-after"] == "5"
+    assert again.status_code == 201
 
 
 async def test_a_key_is_free_once_the_database_is_back(admin, app, conn, monkeypatch):
