@@ -45,6 +45,7 @@ class Duty:
 
     every: float
     do: Callable[[SyncConnection], bool | None]  # False: again soon
+    is_urgent: bool = False  # before all others that are due
     next_at: float = 0.0
 
 
@@ -85,8 +86,8 @@ class Keeper:
 
     def _keep(self) -> None:
         duties = [
-            Duty(RENEWAL, self._renew),
-            Duty(RENEWAL, self._beat),
+            Duty(RENEWAL, self._renew, is_urgent=True),
+            Duty(RENEWAL, self._beat, is_urgent=True),
             Duty(RESCUE, self._rescue),
             Duty(RESCUE, self._stop_switched_off),
             Duty(MENDING, self._mend),
@@ -108,9 +109,10 @@ class Keeper:
         try:
             with connection(self.database) as conn:
                 while not self._end.wait(max(0.0, min(d.next_at for d in duties) - monotonic())):
-                    # the first that is due, so that the leases wait for one other at most
+                    # one at a time, so that the leases wait for one other at most
                     now = monotonic()
-                    if one := next((one for one in duties if one.next_at <= now), None):
+                    due = (one for one in duties if one.next_at <= now)
+                    if one := min(due, key=_turn, default=None):
                         _do(one, conn)
                 leave(conn, self.worker)
         except Unreachable as error:
@@ -160,10 +162,21 @@ class Keeper:
         self._loop.call_soon_threadsafe(self.tell, happened)
 
 
+def _turn(duty: Duty) -> tuple[bool, float]:
+    return not duty.is_urgent, duty.next_at
+
+
 def _do(duty: Duty, conn: SyncConnection) -> None:
+    duty.next_at = monotonic() + AGAIN  # if it fails: the others have their turn before
     try:
         soon = duty.do(conn) is False
     except Locked:  # by somebody who stands still: the other duties go on
         log.warning("A duty of the keeper met a row that is locked, and is tried again")
-        soon = True
-    duty.next_at = monotonic() + (AGAIN if soon else duty.every)
+        return
+    except Exception as error:
+        if duty.is_urgent or isinstance(error, Unreachable):
+            raise
+        log.exception("A duty of the keeper failed, and is tried again")
+        return
+    if not soon:
+        duty.next_at = monotonic() + duty.every

@@ -4,12 +4,16 @@ import asyncio
 
 import pytest
 from fix_queue import WANTED, age, jobs_that_differ, row
+from psycopg.errors import QueryCanceled
 
+from procession.app import keeper
 from procession.queue import rescue as rescuing
 from procession.queue import unread as leaving
 from procession.queue.claim import claim
 from procession.queue.mend import Place, mend
-from procession.queue.rescue import rescue
+from procession.queue.rescue import rescue, stop_switched_off
+from procession.queue.types import Beaten, Recorded, Unserved
+from procession.queue.unserved import fail_unserved, mark
 
 
 @pytest.fixture
@@ -177,3 +181,53 @@ async def test_an_entry_that_is_too_deep_to_be_read_holds_up_no_other(conn, make
     assert taken == [sound]
     held = "select id from run where lease_token is not null order by lease_token"
     assert await row(conn, held) == (deep,)
+
+
+@pytest.mark.parametrize("moment", ["infinity", "-infinity", "0044-03-15 BC", "20000-01-01"])
+@pytest.mark.parametrize("column", ["due_at", "created_at", "cancelled_at"])
+async def test_a_moment_that_no_calendar_has_holds_up_no_duty(conn, kept, make, column, moment):
+    ids = await (await make("Safe", "Plain")).queue(3)
+    await claim(conn, WANTED, 2)
+    await age(conn, lease_until=16)
+    run_id = ids[2] if column == "due_at" else ids[0]
+    await conn.execute(f"update run set {column} = %s where id = %s", (moment, run_id))
+    await conn.execute("update workflow set enabled = false")
+
+    rescued = await asyncio.to_thread(rescue, kept)
+    stopped = await asyncio.to_thread(stop_switched_off, kept)
+    await asyncio.to_thread(mend, kept, Place())
+    await asyncio.to_thread(mark, kept, Place())
+    await asyncio.to_thread(fail_unserved, kept)
+
+    assert ids[1] in {one.run_id for one in rescued}
+    assert ids[1] in {one.run_id for one in stopped}
+
+
+class Duties:
+    """What a keeper did, for a test whose own duty fails."""
+
+    def __init__(self, error):
+        self.error, self.failed = error, 0
+
+    def fail(self, *_):
+        self.failed += 1
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [RecursionError(), ValueError(), QueryCanceled()])
+async def test_a_duty_that_fails_again_and_again_holds_up_no_other(  # noqa: PLR0913, PLR0917  of a run
+    conn, make, worked, monkeypatch, caplog, error
+):
+    duties = Duties(error)
+    monkeypatch.setattr(keeper, "rescue", duties.fail)
+    await (await make("Nobody", "Safe")).queue()
+    async with worked.working() as ours:
+        await worked.heard.wait(Beaten)
+        await conn.execute("update worker set started_at = started_at - interval '1 day'")
+        await conn.execute("update run set no_worker_since = now() - interval '11 min'")
+        await worked.heard.wait(Unserved, seconds=20)
+        await worked.heard.wait(Recorded)
+        assert not ours.task.done()
+
+    assert duties.failed
+    assert "keeper" in caplog.text
