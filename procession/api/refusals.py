@@ -22,6 +22,7 @@ ALWAYS = (
     "body-too-large",
     "unsupported-media-type",
     "too-many-attempts",
+    "headers-too-large",
     "internal-error",
     "database-unavailable",
     "identity-provider-unavailable",

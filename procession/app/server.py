@@ -19,6 +19,7 @@ from typing_extensions import override
 from uvicorn import Config, Server
 
 from procession.app.forwarded import forwarded
+from procession.app.protocol import PatientProtocol
 from procession.app.refusal import RefusalError
 
 log = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ def _config(app: ASGIApp, grace: int) -> Config:
     return Config(
         forwarded(app),
         proxy_headers=False,  # it is what reads them
-        http="httptools",
+        http=PatientProtocol,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -16,6 +16,7 @@ ProcessionError                     500 internal-error
 ├── UnsupportedMediaTypeError       415 unsupported-media-type
 ├── IdempotencyKeyReusedError       422 idempotency-key-reused
 ├── TooManyAttemptsError            429 too-many-attempts
+├── HeadersTooLargeError            431 headers-too-large
 ├── DatabaseUnavailableError        503 database-unavailable
 └── IdentityProviderUnavailableError 503 identity-provider-unavailable
 
@@ -221,6 +222,14 @@ class TooManyAttemptsError(ProcessionError):
     def __init__(self, seconds: int) -> None:
         super().__init__(f"Try again in {seconds} s, with a credential that works.")
         self.headers = {"Retry-After": str(seconds)}
+
+
+class HeadersTooLargeError(ProcessionError):
+    """The address and the headers are too large."""
+
+    status = 431
+    code = "headers-too-large"
+    headers: Mapping[str, str] = {"Connection": "close"}
 
 
 class DatabaseUnavailableError(ProcessionError):

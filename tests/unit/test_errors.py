@@ -51,7 +51,7 @@ def test_a_refusal_names_what_is_lacking():
     assert VersionMismatchError(7).extras == {"version": 7}
 
 
-# As the contract has them, and those of commands for many runs and of slow bodies beside it.
+# As the contract has them, and beside it those of commands for many runs and of big requests.
 CODES = {
     400: "validation-failed malformed-json tenant-required",
     401: "unauthenticated",
@@ -72,6 +72,7 @@ CODES = {
     415: "unsupported-media-type",
     422: "idempotency-key-reused",
     429: "too-many-attempts",
+    431: "headers-too-large",
     500: "internal-error",
     503: "database-unavailable identity-provider-unavailable",
 }

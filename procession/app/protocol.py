@@ -1,0 +1,129 @@
+"""uvicorn's protocol, which waits for no peer for ever and keeps no more of a request than it may.
+
+uvicorn bounds neither what comes before a body nor the time that it takes, and an answer that
+nobody reads stays in memory for as long as the connection does. A body is bounded by `api.body`.
+"""
+
+from asyncio import TimerHandle, Transport
+from typing import cast
+from uuid import uuid4
+
+from starlette.types import Receive, Scope, Send
+from typing_extensions import override
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from procession.api.problems import TRACE_ID, answer_to
+from procession.engine.errors import HeadersTooLargeError
+
+MOST = 64 * 1024  # bytes of a request's first line and headers, and between two parts of a body
+LONGEST = 1024  # bytes of an address that is told of one too large
+PROMPT = 15.0  # seconds for all of the headers, from when nothing else is left to be answered
+PATIENCE = 30.0  # seconds in which the peer has to take
+LEAST = 16 * 1024  # bytes of what waits for it, or all of that
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """A connection that is closed when its peer keeps it from getting anywhere."""
+
+    _idle: TimerHandle | None = None  # runs while there is nothing to answer
+    _unread: TimerHandle | None = None  # runs while the peer has something to take
+    _left = 0  # bytes that the peer had not taken when that began
+    _unparsed = 0  # bytes that came since the parser last got something out of them
+
+    @override
+    def connection_made(self, transport: Transport) -> None:
+        super().connection_made(transport)
+        self._watch()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._idle = _stopped(self._idle)
+        self._unread = _stopped(self._unread)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._unparsed += len(data)
+        super().data_received(data)
+        if self._unparsed > MOST and not self.transport.is_closing():
+            self._refuse()
+        self._watch()
+
+    @override
+    def on_headers_complete(self) -> None:
+        self._unparsed = 0
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MOST:
+            self.app = _too_large
+            self.url = self.url[:LONGEST]
+        super().on_headers_complete()
+
+    @override
+    def on_body(self, body: bytes) -> None:
+        self._unparsed = 0
+        super().on_body(body)
+
+    @override
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.get_write_buffer_size():
+            self._look_later()
+
+    @override
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._look_later()
+
+    @override
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self._answers():
+            return  # the rest of a whole answer is still to be taken
+        self._unread = _stopped(self._unread)
+
+    def _answers(self) -> bool:
+        """Whether a request has come that is not answered yet."""
+        cycle = cast("object | None", self.cycle)  # there is none before the first one
+        return cycle is not None and not self.cycle.response_complete
+
+    def _watch(self) -> None:
+        if self._answers() or self.transport.is_closing():
+            self._idle = _stopped(self._idle)
+        elif self._idle is None:
+            self._idle = self.loop.call_later(PROMPT, self.transport.close)
+
+    def _refuse(self) -> None:
+        """Answer what has no end. Into an answer that is under way nothing can be said."""
+        if self._answers():
+            self.transport.abort()
+            return
+        answer = answer_to(HeadersTooLargeError(), {"path": "", TRACE_ID: uuid4().hex})
+        head = b"".join(b"%s: %s\r\n" % header for header in answer.raw_headers)
+        self.transport.write(STATUS_LINE[answer.status_code] + head + b"\r\n" + bytes(answer.body))
+        self.transport.close()
+
+    def _look_later(self) -> None:
+        _stopped(self._unread)
+        self._left = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(PATIENCE, self._look)
+
+    def _look(self) -> None:
+        """Give up on a peer that has taken next to nothing."""
+        left = self.transport.get_write_buffer_size()
+        if left and left > self._left - LEAST:
+            self.transport.abort()
+        elif left:
+            self._look_later()
+        else:
+            self._unread = None
+
+
+def _stopped(timer: TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
+
+
+async def _too_large(scope: Scope, receive: Receive, send: Send) -> None:
+    scope[TRACE_ID] = uuid4().hex
+    await answer_to(HeadersTooLargeError(), scope)(scope, receive, send)
