@@ -222,3 +222,15 @@ async def test_an_answer_that_nobody_takes_is_not_kept(served, lost, high):
 
         with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
             await answer(reader)
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_request_that_has_come_is_answered_however_long_its_body_takes(served):
+    async with served.peer() as (reader, writer), served.peer() as (silent, _):
+        writer.write(b"POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n")
+        assert await silent.read() == b""
+        writer.write(b"a")
+
+        assert (await answer(reader))[0] == 200
+        writer.write(b"G")
+        assert await reader.read() == b""
