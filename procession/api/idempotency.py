@@ -3,6 +3,7 @@
 The key is held once all is known of the request but what it does. What the route does is one
 transaction with its answer, on one connection: to wait for a second one with the first in hand
 could stop all of them. A refusal did nothing; it is kept when the connection is back in the pool.
+Of an answer that is too long to be kept, it is kept that what was asked for is done.
 """
 
 import re
@@ -18,6 +19,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from procession.api.auth import Caller
+from procession.api.problems import answer_to
 from procession.api.services import Services
 from procession.engine.errors import ConflictError, Fault, ValidationFailedError
 from procession.queue import idempotency
@@ -78,18 +80,25 @@ async def together(scope: Scope, conn: Connection) -> AsyncGenerator[None]:
 
 async def keep(scope: Scope, answer: Response) -> None:
     """Keep what the route answers in the transaction of what it has done."""
-    conn, body = cast("Connection | None", scope.pop(WRITING, None)), bytes(answer.body)
-    if conn is None or not _is_kept(answer.status_code, body):
+    conn = cast("Connection | None", scope.pop(WRITING, None))
+    if conn is None or answer.status_code not in FINAL:
         return
     asked, services = cast("Asked", scope[HELD]), cast("Services", scope["app"].state.services)
-    kept = _answer(answer.status_code, answer.raw_headers, body)
+    if len(answer.body) > idempotency.LONGEST:
+        answer = _mark(answer, scope)
+    kept = _answer(answer.status_code, answer.raw_headers, bytes(answer.body))
     if not await idempotency.keep(conn, asked, services.ring, kept):
         raise ConflictError("idempotency-key-in-progress", "It took so long that another has it.")
     scope[KEPT] = True
 
 
-def _is_kept(status: int, body: bytes) -> bool:
-    return status in FINAL and len(body) <= idempotency.LONGEST
+def _mark(answer: Response, scope: Scope) -> Response:
+    """What a repeat is told where the answer is too long: that it was done, and what it made."""
+    extras: dict[str, object] = {"answered": answer.status_code}
+    if location := answer.headers.get("location"):
+        extras["location"] = location
+    detail = "A repeat does nothing. Read what it is about to see how it is by now."
+    return answer_to(ConflictError("idempotency-answer-too-long", detail, extras), scope)
 
 
 def _answer(status: int, raw: Iterable[tuple[bytes, bytes]], body: bytes) -> Answer:
@@ -131,9 +140,10 @@ class _Answering:
     async def _end(self, asked: Asked) -> None:
         assert self.start is not None, "an answer begins with its status"
         status, services = cast("int", self.start["status"]), self.services
-        if not _is_kept(status, self.body):
+        is_kept = KEPT in self.scope
+        if status not in FINAL or (not is_kept and len(self.body) > idempotency.LONGEST):
             await _free(services, asked)
-        elif KEPT not in self.scope:
+        elif not is_kept:
             answer = _answer(status, self.start["headers"], self.body)
             keeping = partial(idempotency.keep, one=asked, ring=services.ring, answer=answer)
             await services.later.write(services.pool, keeping)

@@ -28,7 +28,11 @@ ALWAYS = (
     "identity-provider-unavailable",
 )
 WITH_A_BODY = ("malformed-json", "body-too-slow")
-KEYED = ("idempotency-key-in-progress", "idempotency-key-reused")
+KEYED = (
+    "idempotency-key-in-progress",
+    "idempotency-answer-too-long",
+    "idempotency-key-reused",
+)
 
 OF: Mapping[str, str] = {
     "read_me": "",

@@ -23,4 +23,5 @@ CONFLICTS = {
     "role-in-use": "The role is held by a key",
     "role-built-in": "The role is built in",
     "idempotency-key-in-progress": "The first request with this key is still going",
+    "idempotency-answer-too-long": "It was done, and its answer was too long to be kept",
 }

@@ -69,6 +69,37 @@ async def test_a_created_thing_keeps_its_location_and_version(admin):
     assert (await admin.get("/api/workflows")).json()["totalItems"] == 1
 
 
+async def test_what_was_done_with_too_long_an_answer_is_not_done_again(admin, conn):
+    await declare(admin)
+    email = {"To": "a@example.org", "Subject": "s", "Body": "x" * 70_000}
+    body = {
+        "name": "x",
+        "triggerContentTypes": ["Article"],
+        "triggerEvents": ["Created"],
+        "actions": [{"type": "Email", "parameters": email}],
+    }
+    entry = {"contentType": "Article", "data": {"Title": "One"}}
+    trial = {"workflow": body, "entry": entry}
+
+    first = await admin.post("/api/workflows", json=body, headers=keyed())
+    again = await admin.post("/api/workflows", json=body, headers=keyed())
+    other = await admin.post("/api/workflows", json=body | {"name": "y"}, headers=keyed())
+    tried = [
+        await admin.post("/api/workflows/dry-run", json=trial, headers=keyed("k-2"))
+        for _ in range(2)
+    ]
+
+    assert first.status_code == 201
+    assert refusal(again) == (409, "idempotency-answer-too-long")
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.json()["answered"] == 201
+    assert again.json()["location"] == first.headers["location"]
+    assert refusal(other) == (422, "idempotency-key-reused")
+    assert (await admin.get("/api/workflows")).json()["totalItems"] == 1
+    assert [one.status_code for one in tried] == [200, 200]  # which does nothing to begin with
+    assert await count(conn, "idempotency") == 1
+
+
 async def test_a_refusal_of_the_route_is_an_answer_too(admin, conn):
     bad = await admin.post("/api/keys", json={"name": "x", "role": "Later"}, headers=keyed())
     await admin.put("/api/roles/Later", json={"capabilities": []})
@@ -448,14 +479,16 @@ async def test_a_key_that_was_held_by_a_lost_connection_is_free(admin, monkeypat
     assert [first.status_code, again.status_code] == [503, 201]
 
 
-async def test_an_answer_that_is_too_long_is_not_kept(admin, conn, monkeypatch):
+async def test_a_refusal_that_is_too_long_is_not_kept(admin, conn, monkeypatch):
     monkeypatch.setattr(kept, "LONGEST", 100)
+    body = {"name": "x", "role": "Later"}
 
-    answers = [await admin.post("/api/keys", json=KEY, headers=keyed()) for _ in range(2)]
+    bad = await admin.post("/api/keys", json=body, headers=keyed())
+    await admin.put("/api/roles/Later", json={"capabilities": []})
+    again = await admin.post("/api/keys", json=body, headers=keyed())
 
-    assert [one.status_code for one in answers] == [201, 201]
-    assert await count(conn) == 3
-    assert await count(conn, "idempotency") == 0
+    assert (bad.status_code, again.status_code) == (400, 201)
+    assert await count(conn) == 2
 
 
 async def test_what_is_kept_is_sealed_and_bound_to_its_place(admin, call, conn):

@@ -66,7 +66,7 @@ CODES = {
         workflow-disabled workflow-deleted too-many-queued-runs conditions-not-met
         transition-not-allowed content-type-in-use connector-in-use connector-disabled
         role-in-use role-built-in bulk-finished too-many-bulks
-        idempotency-key-in-progress""",
+        idempotency-key-in-progress idempotency-answer-too-long""",
     412: "version-mismatch",
     413: "body-too-large",
     415: "unsupported-media-type",
