@@ -77,8 +77,9 @@ async def served(watched):  # noqa: ARG001  what it serves by
 
 
 @pytest.fixture
-def hurried(monkeypatch):
-    monkeypatch.setattr(protocol, "PROMPT", 0.05)
+def hurry(monkeypatch):
+    """From when it is called, headers have so little time."""
+    return lambda seconds=0.05: monkeypatch.setattr(protocol, "PROMPT", seconds)
 
 
 class Lost(asyncio.Event):
@@ -174,31 +175,31 @@ async def test_what_stands_between_the_parts_of_a_body_has_an_end_too(served, pa
         await refused(reader)
 
 
-@pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("begun", [b"", b"G", b"\r\n", ASK % b"small", ASK % b"small" + b"X: "])
-async def test_headers_that_do_not_come_are_not_waited_for(served, begun):
+async def test_headers_that_do_not_come_are_not_waited_for(served, hurry, begun):
+    hurry()
     async with served.peer() as (reader, writer):
         writer.write(begun)
 
         assert await reader.read() == b""
 
 
-@pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("more", [b"\r\n", b"G", b"GET /small HTTP/1.1\r\n"])
-async def test_a_second_request_that_does_not_come_is_not_waited_for(served, more):
+async def test_a_second_request_that_does_not_come_is_not_waited_for(served, hurry, more):
     async with served.peer() as (reader, writer):
         writer.write(ASK % b"small" + b"\r\n")
         await answer(reader)
+        hurry()
         writer.write(more)
 
         assert await reader.read() == b""
 
 
-@pytest.mark.usefixtures("hurried")
-async def test_a_body_that_nobody_wants_is_not_waited_for(served):
+async def test_a_body_that_nobody_wants_is_not_waited_for(served, hurry):
     async with served.peer() as (reader, writer):
         writer.write(b"POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
         await answer(reader)
+        hurry()
         writer.write(b"a")
 
         assert await reader.read() == b""
@@ -224,11 +225,12 @@ async def test_an_answer_that_nobody_takes_is_not_kept(served, lost, high):
             await answer(reader)
 
 
-@pytest.mark.usefixtures("hurried")
-async def test_a_request_that_has_come_is_answered_however_long_its_body_takes(served):
-    async with served.peer() as (reader, writer), served.peer() as (silent, _):
+async def test_a_request_that_has_come_is_answered_however_long_its_body_takes(served, hurry):
+    hurry(0.3)
+    async with served.peer() as (reader, writer):
         writer.write(b"POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n")
-        assert await silent.read() == b""
+        async with served.peer() as (silent, _):
+            assert await silent.read() == b""
         writer.write(b"a")
 
         assert (await answer(reader))[0] == 200
