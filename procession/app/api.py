@@ -13,7 +13,7 @@ from procession.app.metrics import Metrics
 from procession.app.server import Address, listening
 from procession.app.settings import Settings
 from procession.app.signals import at_once, on_stop
-from procession.app.start import arrive_and_check, begin, join, refusing, run
+from procession.app.start import arrive_and_check, begin, join, refusing, run, writing
 from procession.queue import first_key, grants
 from procession.queue.pool import Pool, make_pool
 
@@ -46,12 +46,18 @@ async def serving(
     async def reasons() -> list[str]:
         return ["stopping"] if stop.is_set() else await health.of_database(pool)
 
-    ring = compose.ring(settings)
-    await join(pool, settings.database__schema, "api", ring)
-    async with pool.connection() as conn:
-        await first_key.note(conn, ring.digest)
-        await grants.grant(conn)
-    async with compose.prober(settings) as prober, compose.issuer(settings) as issuer:
+    async def write() -> None:
+        ring = compose.ring(settings)
+        await join(pool, settings.database__schema, "api", ring)
+        async with pool.connection() as conn:
+            await first_key.note(conn, ring.digest)
+            await grants.grant(conn)
+
+    async with (
+        writing(write, stop),
+        compose.prober(settings) as prober,
+        compose.issuer(settings) as issuer,
+    ):
         services = compose.services(settings, pool, prober, issuer, reasons)
         scrape = Scrape(settings.metrics__scrape_key, metrics.text)
         app = create_app(replace(services, scrape=scrape, tell=metrics.heard))

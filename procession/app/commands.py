@@ -19,7 +19,7 @@ from procession.queue import sweep as sweeps
 from procession.queue.access import knows_tenant
 from procession.queue.audit import By
 from procession.queue.keys import NewKey
-from procession.queue.outage import FAULTS
+from procession.queue.outage import FAULTS, REFUSED, why
 from procession.queue.pool import make_pool
 from procession.queue.rekey import Rekey, Rekeyed
 from procession.queue.sweep import Swept, alone
@@ -93,6 +93,8 @@ async def _swept(settings: Settings) -> Swept:
                 if conn is None:
                     raise RefusalError("A worker sweeps at this moment.")
                 await sweeps.sweep(conn, removals, swept, to_the_end=True)
+        except REFUSED as error:
+            raise RefusalError(f"The sweep ended early: {swept}. {why(error)}") from None
         except FAULTS as error:
             raise RefusalError(f"The sweep ended early ({type(error).__name__}): {swept}") from None
         except asyncio.CancelledError:

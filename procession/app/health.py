@@ -15,13 +15,14 @@ from procession.api.scrape import Scrape
 from procession.app.server import Address, listening
 from procession.queue import first_key
 from procession.queue.migrate import unusable
-from procession.queue.outage import OUTAGES
+from procession.queue.outage import FAULTS, UNFIT
 from procession.queue.pool import Pool
 from procession.queue.sealing import Ring
 
 log = logging.getLogger(__name__)
 
 PATIENCE = 2.0  # seconds for the database to answer
+LOOKS = 10.0  # seconds between two for the API's key, whether or not somebody asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,9 @@ async def _in_time(look: Coroutine[None, None, list[str]]) -> list[str]:
         return ["database"]
     try:
         return task.result()
-    except OUTAGES:
+    except UNFIT:
+        return ["schema"]
+    except FAULTS:
         return ["database"]
 
 
@@ -100,6 +103,21 @@ class Keys:
     async def reasons(self, pool: Pool) -> list[str]:
         """`secrets` while it lacks the API's first key; logged when that begins."""
         return await _in_time(self._look(pool))
+
+    @asynccontextmanager
+    async def watched(self, pool: Pool) -> AsyncGenerator[None]:
+        """Look now and then, though nobody asks, so that it is logged all the same."""
+        task = asyncio.create_task(self._watch(pool))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def _watch(self, pool: Pool) -> None:
+        while True:
+            await self.reasons(pool)
+            await asyncio.sleep(LOOKS)
 
     async def _look(self, pool: Pool) -> list[str]:
         async with pool.connection(PATIENCE) as conn:

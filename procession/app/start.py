@@ -5,8 +5,8 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Coroutine, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import uvloop
@@ -20,6 +20,7 @@ from procession.app.refusal import RefusalError
 from procession.app.settings import Process, Settings
 from procession.queue.fingerprint import COUNTERPART, Role, meet
 from procession.queue.migrate import MigrationError
+from procession.queue.outage import OUTAGES, REFUSED, why
 from procession.queue.pool import Database, Pool
 from procession.queue.reach import check_schema, out_of_reach
 from procession.queue.sealing import Ring
@@ -49,6 +50,9 @@ def refusing() -> Generator[None]:
         sys.stderr.write(plain_lines(f"procession: {refusal}\n"))
         status = refusal.status if isinstance(refusal, RefusalError) else 1
         raise SystemExit(status) from None
+    except REFUSED as error:
+        sys.stderr.write(plain_lines(f"procession: {why(error)}\n"))
+        raise SystemExit(1) from None
 
 
 def run(work: Coroutine[None, None, T]) -> T:
@@ -74,14 +78,20 @@ def begin(process: Process, **instead: str) -> Settings:
 async def arrive(database: Database, stop: asyncio.Event, patience: float = float("inf")) -> bool:
     """Wait until Postgres answers; False when a stop was asked for meanwhile."""
     end = time.monotonic() + patience
-    while why := await out_of_reach(database):
+    while reason := await out_of_reach(database):
         if time.monotonic() >= end:
-            raise AwayError(f"{why}. So it has been for {patience:g} s.")
-        log.warning("%s. Trying again in %g s.", why, PAUSE)
-        try:
-            await asyncio.wait_for(stop.wait(), PAUSE)
-        except TimeoutError:
-            continue
+            raise AwayError(f"{reason}. So it has been for {patience:g} s.")
+        log.warning("%s. Trying again in %g s.", reason, PAUSE)
+        if await _stopped(stop):
+            return False
+    return True
+
+
+async def _stopped(stop: asyncio.Event) -> bool:
+    """Whether a stop is asked for within the pause between two looks."""
+    try:
+        await asyncio.wait_for(stop.wait(), PAUSE)
+    except TimeoutError:
         return False
     return True
 
@@ -107,3 +117,53 @@ async def join(pool: Pool, schema: str, process: Role, ring: Ring) -> None:
             "would never meet. Set both to the same schema. Two installations in one database "
             f"take keys of their own; if {elsewhere} is no longer in use, drop it."
         )
+
+
+async def written(write: Callable[[], Awaitable[None]], stop: asyncio.Event) -> bool:
+    """Write what a process begins with, once it can be; False when a stop was asked for first."""
+    while reason := await _unwritten(write):
+        log.warning("%s Trying again in %g s.", reason, PAUSE)
+        if await _stopped(stop):
+            return False
+    return True
+
+
+@asynccontextmanager
+async def writing(
+    write: Callable[[], Awaitable[None]], stop: asyncio.Event
+) -> AsyncGenerator[None]:
+    """The same beside the block, which need not wait for it; what is refused then ends it too."""
+    reason = await _unwritten(write)
+    if not reason:
+        yield
+        return
+    log.warning("%s What this process begins with is written then.", reason)
+    later = asyncio.create_task(_later(write, stop))
+    later.add_done_callback(lambda one: stop.set() if _has_failed(one) else None)
+    try:
+        yield
+    finally:
+        later.cancel()
+        await asyncio.wait({later})
+    if _has_failed(later):
+        later.result()
+
+
+async def _later(write: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
+    while not await _stopped(stop):
+        if not await _unwritten(write):
+            log.info("The database can be written to")
+            return
+
+
+async def _unwritten(write: Callable[[], Awaitable[None]]) -> str | None:
+    """Write it, or say why that must wait."""
+    try:
+        await write()
+    except OUTAGES as error:
+        return why(error)
+    return None
+
+
+def _has_failed(task: asyncio.Task[None]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is not None

@@ -4,10 +4,13 @@
 the same settings, refusals, slots, keeper, health and signals. Importing this module reads nothing.
 """
 
+import procession.app.plain_line  # isort: split
+
 import argparse
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from procrastinate.app import WorkerOptions
 
@@ -19,7 +22,7 @@ from procession.app.refusal import ArgumentError
 from procession.app.runner import MOST, Options, Runner
 from procession.app.settings import Settings
 from procession.app.signals import at_once, on_stop
-from procession.app.start import arrive_and_check, begin, join, refusing, run
+from procession.app.start import arrive_and_check, begin, join, refusing, run, written
 from procession.outbound.http import Client
 from procession.queue.jobs import Jobs
 from procession.queue.pool import Database, Pool, make_pool
@@ -66,7 +69,9 @@ def options_of(settings: Settings) -> Options:
 async def run_worker(settings: Settings, options: Options, pool: Pool, stop: asyncio.Event) -> None:
     """Work and answer for it until asked to stop."""
     ring = compose.ring(settings)
-    await join(pool, settings.database__schema, "worker", ring)
+    begins = partial(join, pool, settings.database__schema, "worker", ring)
+    if not await written(begins, stop):
+        return
     metrics, keys = Metrics(), Keys(ring)
     scrape = Scrape(settings.metrics__scrape_key, metrics.text)
     with tracing.traced("worker"):
@@ -77,10 +82,13 @@ async def run_worker(settings: Settings, options: Options, pool: Pool, stop: asy
                 if stop.is_set():
                     return ["stopping"]
                 found = [*await health.of_database(pool), *runner.reasons()]
-                return found if "database" in found else [*found, *await keys.reasons(pool)]
+                if "database" not in found:
+                    found += await keys.reasons(pool)
+                return list(dict.fromkeys(found))
 
             port = settings.port_of("worker")
-            async with serve_health(settings.host, port, Health(reasons), scrape):
+            health_served = serve_health(settings.host, port, Health(reasons), scrape)
+            async with health_served, keys.watched(pool):
                 await runner.run(stop)
 
 

@@ -3,11 +3,17 @@
 Nothing comes on an idle connection but the news that the server has left it: a look at its socket
 costs a hundredth of a round trip. Without it, one restart of Postgres would fail as many calls as
 there are idle connections, long after the server is back.
+
+A session keeps what the database was set to when it began: one that was refused a write ends, so
+that the next one learns whether the database can be written to by now.
 """
 
 import select
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 from psycopg import AsyncConnection
+from psycopg.errors import ReadOnlySqlTransaction
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 from typing_extensions import override
@@ -35,6 +41,16 @@ class LivelyPool(AsyncConnectionPool[Connection]):
                 raise
             else:
                 return conn
+
+    @override
+    @asynccontextmanager
+    async def connection(self, timeout: float | None = None) -> AsyncGenerator[Connection]:
+        async with super().connection(timeout) as conn:
+            try:
+                yield conn
+            except ReadOnlySqlTransaction:
+                await conn.close()
+                raise
 
 
 def _has_news(conn: Connection) -> bool:
