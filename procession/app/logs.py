@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from typing_extensions import override
 
+from procession.app.plain import plain
 from procession.engine.redaction import redact
 from procession.outbound.spans import trace_id
 from procession.queue.types import about
@@ -22,6 +23,10 @@ OURS = "procession"
 HUSHED = ("procrastinate", "httpx2", "httpcore2", "uvicorn", "asyncio")
 # They try again each second for as long as the database is away, and say so each time.
 REPEATING = ("procession.app.keeper", "procession.queue.manager", "psycopg.pool")
+# What the pool says of a connection that was closed on purpose, or whose end was met and told of.
+NEEDLESS = "discarding closed connection: %s"
+# It warns of what came to it that is no HTTP, which anybody can send, as often as it comes.
+SERVER = "uvicorn.error"
 SELDOM = 60.0  # seconds until one of them may say the same again
 
 
@@ -37,7 +42,7 @@ def set_up(level: str, form: str) -> None:
 
 
 class Seldom(logging.Filter):
-    """Keeps back what one that repeats itself has said a short time ago."""
+    """Keeps back what is of no use, and what one that repeats itself said a short time ago."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +50,10 @@ class Seldom(logging.Filter):
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.name not in REPEATING:
+        if record.msg == NEEDLESS:
+            return False
+        of_anybody = record.name == SERVER and record.levelno == logging.WARNING
+        if record.name not in REPEATING and not of_anybody:
             return True
         is_ours = record.name.partition(".")[0] == OURS
         text = record.getMessage() if is_ours else record.msg  # before what fills it
@@ -57,7 +65,7 @@ class Seldom(logging.Filter):
 
 def said(record: logging.LogRecord) -> str:
     """The message; of a logger that is not ours, without what it must not tell."""
-    message = record.getMessage()
+    message = record.getMessage().rstrip()
     return message if record.name.partition(".")[0] == OURS else redact(message)
 
 
@@ -108,5 +116,5 @@ class Text(logging.Formatter):
         at = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
         known = ", ".join(f"{name} {value}" for name, value in concerning().items())
         of = f" ({known})" if known else ""
-        lines = [f"{at} {record.levelname.lower():<7} {said(record)}{of}", *cause(record)]
+        lines = [plain(f"{at} {record.levelname.lower():<7} {said(record)}{of}"), *cause(record)]
         return "\n    ".join(lines)

@@ -71,6 +71,41 @@ def test_what_goes_on_failing_is_told_once_a_minute(said, monkeypatch):
     ]
 
 
+def test_what_anybody_can_cause_is_told_once_a_minute_and_what_went_wrong_each_time(said):
+    logs.set_up("info", "text")
+    server = logging.getLogger("uvicorn.error")
+
+    for _ in range(3):
+        server.warning("Invalid HTTP request received.")
+        server.error("Exception in ASGI application\n")
+
+    told = [line.split(" ", 1)[1] for line in said()]
+    assert told.count("warning Invalid HTTP request received.") == 1
+    assert told.count("error   Exception in ASGI application") == 3
+    assert len(told) == 4
+
+
+def test_a_connection_that_is_closed_is_told_where_it_was_met_and_not_by_the_pool(said):
+    logs.set_up("info", "text")
+
+    logging.getLogger("psycopg.pool").warning("discarding closed connection: %s", object())
+
+    assert said() == []
+
+
+def test_a_line_of_text_is_one_whatever_it_tells(said):
+    logs.set_up("info", "text")
+    before = about.set(About(tenant="acme", correlation="a\x1b[2Jb"))
+
+    logging.getLogger("procession.app.test").info("Saved %s", "1\n12:00:00 error   Gone\x1b[31m")
+    about.reset(before)
+
+    (line,) = said()
+    assert line.endswith(
+        "Saved 1\\n12:00:00 error   Gone\\x1b[31m (tenant acme, correlation a\\x1b[2Jb)"
+    )
+
+
 def test_what_a_library_says_is_masked(said):
     logs.set_up("info", "json")
 

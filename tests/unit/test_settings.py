@@ -147,10 +147,10 @@ def test_a_secret_that_is_refused_is_not_shown(environment, name, value):
 def test_a_password_that_would_be_read_as_something_else_is_refused(environment, url):
     environment.setenv("DATABASE_URL", url)
 
-    assert faults() == [
+    assert "\n".join(faults()) == (
         "DATABASE_URL=***: takes a postgresql:// URL, in which characters of the password such as"
         " @, / and % must be percent-encoded (%40, %2F, %25)"
-    ]
+    )
 
 
 @pytest.mark.parametrize(
