@@ -3,11 +3,12 @@
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Response, status
-from pydantic import BeforeValidator, Field, model_validator
+from fastapi import APIRouter, Response, status
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from procession.api.body import Document, read, takes
 from procession.api.deps import Call, Calling, Database, Part, Tenant
+from procession.api.paths import BulkId
 from procession.api.routes import api_router, needs
 from procession.api.run_view import who
 from procession.api.shapes import (
@@ -30,7 +31,9 @@ from procession.queue.pool import Connection
 
 router = api_router("runs")
 BULK = "/workflow-runs/bulk"
-BulkId = Annotated[UUID, Path(alias="id")]
+
+# A misspelt name that were ignored would take more runs than were meant, or take them in earnest.
+STRICT = ConfigDict(extra="forbid")
 
 
 def _named(value: object) -> object:
@@ -46,6 +49,8 @@ Named = Annotated[RunStatus, BeforeValidator(_named)]
 
 class BulkFilter(Received):
     """Which runs. Without a status, those that the verb is for."""
+
+    model_config = STRICT
 
     status: Annotated[list[Named], Field(min_length=1, max_length=6)] | None = None
     workflow_id: Annotated[UUID, Field(strict=False)] | None = None
@@ -63,6 +68,8 @@ class BulkFilter(Received):
 
 class BulkBody(Received):
     """What is asked for. With dryRun the runs are counted, and nothing else is done."""
+
+    model_config = STRICT
 
     filter: BulkFilter
     dry_run: bool = False

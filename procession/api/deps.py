@@ -101,9 +101,9 @@ class Calling:
 
     @property
     def precondition(self) -> Precondition:
-        """What If-Match and If-None-Match ask; raises when they cannot be read."""
+        """What If-Match and If-None-Match ask; its checks refuse what cannot be read."""
         headers = self.headers
-        return Precondition.of(headers.get("if-match"), headers.get("if-none-match"))
+        return Precondition.of(headers.getlist("if-match"), headers.getlist("if-none-match"))
 
 
 def _calling(request: Request, caller: Caller, by: Author, trace: Tracing) -> Calling:

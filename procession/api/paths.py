@@ -1,4 +1,4 @@
-"""What paths hold: ids, and numbers that are written in one way only."""
+"""What paths hold: ids and numbers, each of which is written in one way only."""
 
 import re
 from typing import Annotated
@@ -9,6 +9,8 @@ from pydantic import BeforeValidator, Field
 
 NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")  # of nine digits at most: always an integer to Postgres
 
+DASHED = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
 
 def _number(value: object) -> object:
     if isinstance(value, str) and not NUMBER.fullmatch(value):
@@ -16,7 +18,15 @@ def _number(value: object) -> object:
     return value
 
 
-RunId = Annotated[UUID, Path(alias="id")]
-WorkflowId = Annotated[UUID, Path(alias="id")]
+def _uuid(value: object) -> object:
+    if isinstance(value, str) and not DASHED.fullmatch(value):
+        raise ValueError("must be a UUID")
+    return value
+
+
+Dashed = Annotated[UUID, BeforeValidator(_uuid)]
+RunId = Annotated[Dashed, Path(alias="id")]
+WorkflowId = Annotated[Dashed, Path(alias="id")]
+BulkId = Annotated[Dashed, Path(alias="id")]
 Ordinal = Annotated[Annotated[int, Field(ge=0)], BeforeValidator(_number), Path()]
 Version = Annotated[Annotated[int, Field(ge=1)], BeforeValidator(_number), Path()]

@@ -41,6 +41,7 @@ OUTSIDE = "The API is under /api, and /openapi.json describes it."
 
 REASONS = {
     "missing": "is required",
+    "extra_forbidden": "is not known here",
     "string_type": "must be text",
     "string_pattern_mismatch": "has characters, or a length, that are not allowed here",
     "bool_type": "must be true or false",

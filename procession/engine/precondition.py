@@ -1,6 +1,7 @@
 """What a write asks of the version it finds: If-Match and If-None-Match."""
 
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -16,29 +17,38 @@ class Precondition(Struct, frozen=True, kw_only=True):
     versions: frozenset[int] | None = None  # one of these
     exists: bool = False  # any version, but one
     is_new: bool = False  # none at all
+    faults: tuple[Fault, ...] = ()  # of headers that cannot be read
 
     @classmethod
-    def of(cls, if_match: str | None, if_none_match: str | None) -> "Precondition":
+    def of(cls, if_match: Sequence[str], if_none_match: Sequence[str]) -> "Precondition":
         """Read the headers. Of If-None-Match only `*` can mean anything here."""
         faults: list[Fault] = []
         versions: set[int] = set()
-        if if_match is not None and if_match.strip() != ANY:
-            tags = [TAG.fullmatch(one.strip()) for one in if_match.split(",")]
+        for name, given in (("If-Match", if_match), ("If-None-Match", if_none_match)):
+            if len(given) > 1:
+                faults.append(Fault(name, "is there twice"))
+        if if_match and if_match[0].strip() != ANY:
+            tags = [TAG.fullmatch(one.strip()) for one in if_match[0].split(",")]
             versions = {int(one[1]) for one in tags if one}
             if None in tags:
                 faults.append(Fault("If-Match", 'must be a version in quotes, as in "3", or *'))
-        if if_none_match is not None and if_none_match.strip() != ANY:
+        if if_none_match and if_none_match[0].strip() != ANY:
             faults.append(Fault("If-None-Match", "must be *"))
-        if faults:
-            raise ValidationFailedError(faults)
         return cls(
             versions=frozenset(versions) if versions else None,
-            exists=if_match is not None and not versions,
-            is_new=if_none_match is not None,
+            exists=bool(if_match) and not versions,
+            is_new=bool(if_none_match),
+            faults=tuple(faults),
         )
+
+    def refuse_unread(self) -> None:
+        """Refuse headers that cannot be read, once it is known that the thing is there."""
+        if self.faults:
+            raise ValidationFailedError(self.faults)
 
     def check(self, version: int | None) -> None:
         """Refuse the write by the version that is there now; None is none."""
+        self.refuse_unread()
         if self.versions is not None and version not in self.versions:
             raise VersionMismatchError(version or 0)
         if self.exists and version is None:

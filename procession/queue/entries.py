@@ -89,6 +89,7 @@ async def put(
                 found = await lock(conn, key)
                 if found is None:
                     raise NotFoundError("content type")
+                wanted.refuse_unread()
                 change = read_change(body, found.content_type)
                 wanted.check(found.entry and found.entry.version)
                 entry = changed(found.entry, key, change, found.by(origin))
@@ -108,6 +109,7 @@ async def move(
         found = await lock(conn, key)
         if found is None or found.entry is None:
             raise NotFoundError("entry")
+        wanted.refuse_unread()
         entry, declared = moved(found.entry, name, found.by(origin))
         wanted.check(found.entry.version)
         writing = Writing(key, found.entry, entry, found.now, origin, declared)

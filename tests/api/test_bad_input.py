@@ -236,3 +236,43 @@ async def test_a_number_does_not_make_an_entry_larger_than_a_body(admin):
 
     assert (refused.status_code, refused.json()["code"]) == (413, "body-too-large")
     assert "numbers written out" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("DELETE", "/api/entries/Article/nope", "entry-not-found"),
+        ("POST", "/api/entries/Article/nope/transitions/Submit", "entry-not-found"),
+        ("PUT", "/api/entries/Nope/a-1", "content-type-not-found"),
+        ("PUT", "/api/workflows/00000000-0000-7000-8000-000000000000", "workflow-not-found"),
+        ("DELETE", "/api/entries/Article/a-1", "validation-failed"),
+        ("POST", "/api/entries/Article/a-1/transitions/Archive", "validation-failed"),
+        ("PUT", "/api/entries/Article/a-1", "validation-failed"),
+    ],
+)
+async def test_what_is_not_there_comes_before_a_header_that_cannot_be_read(
+    admin, method, path, code
+):
+    await declare(admin)
+    await admin.put("/api/entries/Article/a-1", json={"data": {}})
+    body = None if method != "PUT" else {"data": {}}
+
+    one = await admin.request(method, path, json=body, headers={"If-Match": "x"})
+    two = await admin.request(
+        method, path, json=body, headers=[("If-Match", '"1"'), ("If-Match", '"9"')]
+    )
+
+    assert [one.json()["code"], two.json()["code"]] == [code, code]
+
+
+@pytest.mark.parametrize("way", ["workflow-runs", "workflows", "workflow-runs/bulk"])
+@pytest.mark.parametrize("form", ["{%s}", "urn:uuid:%s", "undashed", "%s "])
+async def test_an_id_is_written_in_one_way(admin, way, form):
+    known = "0b9f6a52-6f0e-4f0c-9a55-1c1f0a6f2d11"
+    odd = known.replace("-", "") if form == "undashed" else form % known
+
+    refused = await admin.get(f"/api/{way}/{odd}")
+
+    assert (refused.status_code, named(refused)) == (400, ["id"])
+    assert refused.json()["errors"][0]["reason"] == "must be a UUID"
+    assert (await admin.get(f"/api/{way}/{known.upper()}")).status_code == 404

@@ -125,7 +125,9 @@ async def test_a_verb_needs_what_it_needs_for_one_run(admin, call, flow, role, v
     [
         ({}, ["filter"]),
         ({"filter": {}}, ["filter"]),
-        ({"filter": {"nonsense": 1}}, ["filter"]),
+        ({"filter": {"nonsense": 1}}, ["filter.nonsense"]),
+        ({"filter": {"entryId": "a", "contenttype": "A"}}, ["filter.contenttype"]),
+        ({"filter": {"entryId": "a"}, "dryrun": True}, ["dryrun"]),
         ({"filter": {"status": []}}, ["filter.status"]),
         ({"filter": {"status": ["failed"]}}, ["filter.status[0]"]),
         ({"filter": {"status": [99]}}, ["filter.status[0]"]),

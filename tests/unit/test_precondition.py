@@ -6,6 +6,10 @@ from procession.engine.errors import ValidationFailedError, VersionMismatchError
 from procession.engine.precondition import Precondition
 
 
+def given(header):
+    return [] if header is None else header.split(" and ")
+
+
 @pytest.mark.parametrize(
     ("if_match", "if_none_match", "version", "holds"),
     [
@@ -22,7 +26,7 @@ from procession.engine.precondition import Precondition
     ],
 )
 def test_a_version_meets_what_is_asked_of_it(if_match, if_none_match, version, holds):
-    asked = Precondition.of(if_match, if_none_match)
+    asked = Precondition.of(given(if_match), given(if_none_match))
 
     if holds:
         asked.check(version)
@@ -43,10 +47,15 @@ def test_a_version_meets_what_is_asked_of_it(if_match, if_none_match, version, h
         ('"3", x', None, "If-Match"),
         ("", None, "If-Match"),
         (None, '"3"', "If-None-Match"),
+        ('"3" and "3"', None, "If-Match"),
+        (None, "* and *", "If-None-Match"),
     ],
 )
 def test_what_names_no_version_is_refused(if_match, if_none_match, name):
-    with pytest.raises(ValidationFailedError) as caught:
-        Precondition.of(if_match, if_none_match)
+    asked = Precondition.of(given(if_match), given(if_none_match))
 
+    with pytest.raises(ValidationFailedError) as caught:
+        asked.check(3)
+    with pytest.raises(ValidationFailedError):
+        asked.refuse_unread()
     assert [one.name for one in caught.value.faults] == [name]
