@@ -73,9 +73,9 @@ def _templates(attempt: Attempt, kind: ActionType) -> Iterator[str]:
 def _opened(attempt: Attempt, name: str, text: str) -> str:
     try:
         return attempt.opened(name, text)
-    except UnreadableError:
-        reason = f"The credential {name} cannot be read by any key of this worker: enter it again."
-        raise UnrenderedError(reason) from None
+    except UnreadableError as error:
+        what = f"The credential {name} cannot be read by any key of this worker"
+        raise UnrenderedError(f"{what}: {error.remedy}.") from None
 
 
 def _rendered(type_: str, name: str, text: str, names: Names) -> str:

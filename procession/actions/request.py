@@ -70,10 +70,10 @@ class Stored:
             link = link_of(connector, self.ring)
             message = message_of(found.request, link.connector, context)
             url = link.url(message.path)
-        except UnreadableError:
+        except UnreadableError as error:
             what = f"A secret of the connector {connector.slug}"
             raise UnfitError(
-                f"{what} cannot be read by any key of this worker: enter it again."
+                f"{what} cannot be read by any key of this worker: {error.remedy}."
             ) from None
         except OutsideError:
             raise UnfitError("The path leads away from the connector.") from None

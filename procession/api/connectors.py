@@ -153,8 +153,8 @@ async def _probed(request: Request, kept: Kept) -> tuple[int | None, str | None]
         answer = await access.send(
             lambda headers: access.client.get(url, headers=headers, capture=NOTHING)
         )
-    except UnreadableError:
-        return None, "A secret of it cannot be read by any key: enter it again."
+    except UnreadableError as error:
+        return None, f"A secret of it cannot be read by any key: {error.remedy}."
     except OutsideError:
         return None, "The path leads away from the connector."
     except (MissingSecretError, GrantError) as error:

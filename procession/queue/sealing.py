@@ -24,6 +24,16 @@ DIGESTED = b"procession first key\0"  # so that the digest is of no use but to c
 class UnreadableError(Exception):
     """No key of the ring opens it, or it stands where it was not put."""
 
+    def __init__(self, lacks: str | None = None) -> None:
+        super().__init__()
+        self._lacks = lacks  # the id of the key that the ring would need
+
+    @property
+    def remedy(self) -> str:
+        """What would help, as the end of a sentence."""
+        other = "enter it again"
+        return f"add the key {self._lacks} to SECRETS__KEYS, or {other}" if self._lacks else other
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -76,7 +86,7 @@ class Ring:
             return text
         key = self._keys.get(form[1])
         if key is None:
-            raise UnreadableError
+            raise UnreadableError(form[1])
         try:
             raw = base64.urlsafe_b64decode(form[2] + "=" * (-len(form[2]) % 4))
             return key.decrypt(raw[:NONCE], raw[NONCE:], place.bound).decode()

@@ -386,7 +386,10 @@ async def test_a_probe_says_why_there_is_no_status(conn, admin, receiver):
     assert missing["error"] == "Enter the token of the connector: it has none."
     assert closed["error"] == "ConnectionFailed"
     assert refused["error"] == "AddressRefused: 10.1.2.3"
-    assert unreadable["error"] == "A secret of it cannot be read by any key: enter it again."
+    assert unreadable["error"] == (
+        "A secret of it cannot be read by any key: add the key gone to SECRETS__KEYS, or enter it"
+        " again."
+    )
 
 
 async def test_a_connector_that_is_switched_off_is_not_probed(admin, receiver):

@@ -142,7 +142,8 @@ async def test_one_that_no_key_opens_is_to_be_entered_again(receiver, worked):
 
     first, second = run["actions"]
     assert first["error"] == (
-        "The credential Secret cannot be read by any key of this worker: enter it again."
+        "The credential Secret cannot be read by any key of this worker: add the key tests to"
+        " SECRETS__KEYS, or enter it again."
     )
     assert first["retryable"] is False
     assert (second["error"], second["retryable"]) == (
