@@ -141,7 +141,7 @@ def stored(row: DictRow) -> StoredRun:
     """The run of a row of READ, or what can be read of it."""
     try:
         return _whole(row)
-    except MsgspecError as error:
+    except (MsgspecError, RecursionError) as error:
         _unread.add(row["id"], error)
         return _converted({**row, **BLANK, "started_by": _actor(row["started_by"])})
 
