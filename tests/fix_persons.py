@@ -33,9 +33,11 @@ class Persons:
 
     async def _act(self):
         verb = self.random.choice(VERBS)
+        if not self.chaos.ids:
+            return  # nothing is made yet
         if verb == "switch":
             await self._switch(self.random.choice(self.chaos.made))
-        elif self.chaos.ids:
+        else:
             run_id, ordinal = self.random.choice(self.chaos.ids[-NEWEST:]), self.random.randrange(3)
             await self._command(run_id, verb, ordinal)
             await self._call("GET", f"/workflow-runs/{run_id}")
