@@ -2,6 +2,11 @@
 
 It is a time, or a time and the run that changed then, and says whose runs they are: in the list of
 another tenant it means nothing. Readers take it as it is; a time alone is a place too, of anybody.
+
+While a burst is younger than what may still be followed by older changes, a reader goes on through
+it run by run, and its cursor holds on to a floor: the time up to which all was settled when that
+began. Once it is through, or time has caught up with it, it goes back there: what was committed
+behind it meanwhile is read then.
 """
 
 import hashlib
@@ -20,11 +25,9 @@ from procession.queue.stored_run import StoredRun
 UNSETTLED = timedelta(seconds=5)
 RULE = "must be a time as in RFC 3339, with its zone, or the cursor of an earlier answer"
 FOREIGN = "is a cursor of another tenant"
-FORM = re.compile(
-    r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d))"
-    r"(?:(?:~([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}))?~([0-9a-f]{8}))?",
-    re.ASCII,
-)
+TIME = r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)"
+RUN = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+FORM = re.compile(f"({TIME})(?:(?:~({RUN})(?:~({TIME}))?)?~([0-9a-f]{{8}}))?", re.ASCII)
 
 
 def mark(tenant: str) -> str:
@@ -37,7 +40,8 @@ class Since:
     """A place as a reader hands it in, and whose cursor it says it is; None of a time alone."""
 
     place: Place
-    mark: str | None
+    mark: str | None = None
+    floor: datetime | None = None
 
     def is_of(self, tenant: str) -> bool:
         """Whether it means something to this tenant."""
@@ -50,18 +54,30 @@ def parse_since(text: str) -> Since:
     if form is None:
         raise ValueError(RULE)
     try:
-        at = datetime.fromisoformat(form[1].upper()).astimezone(UTC)
+        at, floor = _time(form[1]), form[3] and _time(form[3])
     except (ValueError, OverflowError):
         raise ValueError(RULE) from None
-    return Since(Place(at, UUID(form[2])) if form[2] else Place(at), form[3])
+    return Since(Place(at, UUID(form[2])) if form[2] else Place(at), form[4], floor or None)
 
 
-def cursor(tenant: str, runs: Sequence[StoredRun], *, more: bool, now: datetime) -> str:
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text.upper()).astimezone(UTC)
+
+
+def cursor(
+    tenant: str, since: Since, runs: Sequence[StoredRun], *, more: bool, now: datetime
+) -> str:
     """Where to go on after this page, so that a run may come twice and none is passed over."""
     settled_until = now - UNSETTLED
-    last = runs[-1] if runs else None
-    if last is not None and (
-        last.updated_at <= settled_until or (more and runs[0].updated_at > settled_until)
-    ):
-        return f"{wire_time(last.updated_at)}~{last.id}~{mark(tenant)}"
-    return f"{wire_time(settled_until)}~{mark(tenant)}"
+    if more and runs and runs[0].updated_at > settled_until:
+        floor = since.floor or settled_until
+        return f"{_place(runs[-1])}~{wire_time(floor)}~{mark(tenant)}"
+    is_settled = bool(runs) and runs[-1].updated_at <= settled_until
+    reached = runs[-1].updated_at if is_settled else settled_until
+    if since.floor is not None and since.floor <= reached:
+        return f"{wire_time(since.floor)}~{mark(tenant)}"
+    return f"{_place(runs[-1]) if is_settled else wire_time(reached)}~{mark(tenant)}"
+
+
+def _place(run: StoredRun) -> str:
+    return f"{wire_time(run.updated_at)}~{run.id}"

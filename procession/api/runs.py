@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import Depends, Query, Request
 from pydantic import AfterValidator, BeforeValidator
 
-from procession.api.changes import FOREIGN, cursor, parse_since
+from procession.api.changes import FOREIGN, Since, cursor, parse_since
 from procession.api.deps import Database, Paging, Part, Tenant
 from procession.api.paths import RunId
 from procession.api.routes import api_router, needs
@@ -20,7 +20,7 @@ from procession.engine.errors import Fault, NotFoundError, ValidationFailedError
 from procession.engine.run import RunStatus
 from procession.queue import runs, stored_run
 from procession.queue.pool import Connection
-from procession.queue.runs import Filters, Place, Span
+from procession.queue.runs import Filters, Span
 from procession.queue.stored_run import StoredRun
 
 router = api_router("runs")
@@ -62,7 +62,7 @@ class Asked:
     """Which runs, and in which order: the newest first, or those that changed since a place."""
 
     filters: Filters
-    since: Place | None
+    since: Since | None
 
 
 def _since(text: str) -> str:
@@ -82,7 +82,7 @@ def _asked(
     since = parse_since(changed_since)
     if not since.is_of(tenant):
         raise ValidationFailedError([Fault("changedSince", FOREIGN)])
-    return Asked(filters, since.place)
+    return Asked(filters, since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +105,17 @@ async def newest(conn: Connection, tenant: str, filters: Filters, part: Paging) 
 
 
 async def followed(
-    conn: Connection, tenant: str, filters: Filters, part: Paging, place: Place
+    conn: Connection, tenant: str, filters: Filters, part: Paging, since: Since
 ) -> Found:
-    ahead = await runs.ahead(conn, tenant, filters, place)
+    ahead = await runs.ahead(conn, tenant, filters, since.place)
     span = Span(limit=part.page_size + 1, offset=part.offset)  # one more: does anything follow?
     found: list[StoredRun] = []
     if ahead.total > part.offset:
-        found = await runs.changed(conn, tenant, filters, place, span)
+        found = await runs.changed(conn, tenant, filters, since.place, span)
     shown = found[: part.page_size]
     more = len(found) > len(shown)
-    return Found(shown, ahead.total, ahead.now, cursor(tenant, shown, more=more, now=ahead.now))
+    place = cursor(tenant, since, shown, more=more, now=ahead.now)
+    return Found(shown, ahead.total, ahead.now, place)
 
 
 @router.get("/workflow-runs", dependencies=[needs("view_workflow_runs")])
