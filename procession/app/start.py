@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import uvloop
 
@@ -28,6 +28,7 @@ from procession.queue.sealing import Ring
 log = logging.getLogger(__name__)
 
 PAUSE = 2.0  # seconds between two looks for Postgres
+REFUSALS = (RefusalError, MigrationError, TakenError)
 T = TypeVar("T")
 
 
@@ -46,13 +47,21 @@ def refusing() -> Generator[None]:
     """End the process with a line and a status, where what was asked cannot be done."""
     try:
         yield
-    except (RefusalError, MigrationError, TakenError) as refusal:
-        sys.stderr.write(plain_lines(f"procession: {refusal}\n"))
-        status = refusal.status if isinstance(refusal, RefusalError) else 1
-        raise SystemExit(status) from None
+    except REFUSALS as refusal:
+        _end(str(refusal), refusal.status if isinstance(refusal, RefusalError) else 1)
     except REFUSED as error:
-        sys.stderr.write(plain_lines(f"procession: {why(error)}\n"))
-        raise SystemExit(1) from None
+        _end(why(error))
+    except ExceptionGroup as group:  # of what goes on beside something else
+        refusals, others = group.split(REFUSALS)
+        if refusals is None or others is not None:
+            raise
+        with refusing():
+            raise refusals.exceptions[0] from None
+
+
+def _end(reason: str, status: int = 1) -> NoReturn:
+    sys.stderr.write(plain_lines(f"procession: {reason}\n"))
+    raise SystemExit(status) from None
 
 
 def run(work: Coroutine[None, None, T]) -> T:

@@ -187,3 +187,18 @@ def test_rights_that_are_missing_end_a_command_in_a_line(stranger, database, cap
         " fingerprint): make it the owner of the schema and of what is in it, or grant it all on"
         " them.\n"
     )
+
+
+@pytest.mark.parametrize("others", [[], [ValueError("a fault of ours")]])
+def test_a_refusal_beside_something_else_is_one_unless_there_is_more_to_tell(capsys, others):
+    """As an API and a worker in one process begin, in groups of tasks."""
+    raised = ExceptionGroup("tasks", [ExceptionGroup("one", [ApartError("Elsewhere.")]), *others])
+
+    with pytest.raises((SystemExit, ExceptionGroup)) as ended, refusing():
+        raise raised
+
+    if others:
+        assert ended.value is raised
+    else:
+        assert ended.value.code == 2
+        assert capsys.readouterr().err == "procession: Elsewhere.\n"
