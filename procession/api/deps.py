@@ -28,8 +28,9 @@ LAST_PAGE = 999_999_999  # with any size of a page, an offset that Postgres take
 
 
 async def _connection(request: Request) -> AsyncIterator[Connection]:
+    services, tenant = services_of(request), _caller(request).tenant
     async with (
-        services_of(request).pool.connection() as conn,
+        services.shares.connection(services.pool, tenant) as conn,
         idempotency.together(request.scope, conn),
     ):
         yield conn

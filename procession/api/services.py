@@ -19,6 +19,7 @@ from procession.outbound.oidc import Issuer
 from procession.queue.later import Later
 from procession.queue.pool import Pool
 from procession.queue.sealing import NO_KEYS, Ring
+from procession.queue.share import Shares
 from procession.queue.types import Tell, nobody
 
 NO_TYPES = Catalogue()
@@ -72,6 +73,7 @@ class Services:
     scrape: Scrape = field(default_factory=Scrape)
     tell: Tell = nobody  # of the runs that are queued
     turn: Semaphore = field(default_factory=partial(Semaphore, 1))  # to check what is long
+    shares: Shares = field(default_factory=Shares)  # of the pool, by tenant
 
 
 def services_of(request: Request) -> Services:
