@@ -7,7 +7,8 @@ def main() -> None:
     """Run the command that the command line names."""
     with ended_at_once():
         from procession.app import cli  # noqa: PLC0415  what takes long is imported under it
-    cli.main()
+
+        cli.main()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from procession.app import remote_lines
 from procession.app.arguments import instant, status, whole
-from procession.app.interrupt import INTERRUPTED, ended_at_once
+from procession.app.interrupt import ended_as_by_ctrl_c, ended_at_once
 from procession.app.say import say
 
 LONGEST_NAME = 200  # of a key
@@ -36,10 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with ended_at_once():
         given = _parser().parse_args(arguments)
         does = resolve_name(given.does)
-    try:
+    with ended_as_by_ctrl_c():
         does(given)
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
 
 
 def _parser() -> Parser:
@@ -116,7 +114,9 @@ def _export(export: argparse.ArgumentParser) -> None:
         "--output", type=_file, metavar="FILE", help="a new file (default: standard output)"
     )
     export.add_argument(
-        "--resume", action="store_true", help="go on with the file, behind the runs in it"
+        "--resume",
+        action="store_true",
+        help="go on with the file: by what it lacks, and by what has changed since",
     )
 
 

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-log = logging.getLogger(__name__)
+from procession.app.interrupt import stops
 
-STOPS = (signal.SIGINT, signal.SIGTERM)
+log = logging.getLogger(__name__)
 
 # Seconds after the grace: 10 for what does not end when it is cancelled, and some for the end.
 LONGER = 15
@@ -38,15 +38,17 @@ def on_stop(first: Callable[[], None], second: Callable[[], None], grace: float)
         log.warning("Ended at once, with what was in flight left to others: %s", why)
         second()
 
-    for one in STOPS:
+    before = {one: signal.getsignal(one) for one in stops()}
+    for one in before:
         loop.add_signal_handler(one, ask, one)
     try:
         yield
         if by:
             log.info("Stopped, as %s asked", by[0])
     finally:
-        for one in STOPS:
+        for one, handler in before.items():
             loop.remove_signal_handler(one)
+            signal.signal(one, handler)
 
 
 def after(seconds: float, call: Callable[[], None]) -> None:

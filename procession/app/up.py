@@ -20,6 +20,7 @@ from pathlib import Path
 from procession.app import compose, keep, sample, tracing
 from procession.app.api import serving
 from procession.app.checks import read_or_exit
+from procession.app.interrupt import stops
 from procession.app.local import Local, alone, serve
 from procession.app.metrics import Metrics
 from procession.app.receiver import Message, receiver
@@ -28,7 +29,7 @@ from procession.app.sample import Api, Sample
 from procession.app.say import say
 from procession.app.server import Address, ListenError, listening
 from procession.app.settings import Settings
-from procession.app.signals import STOPS, after, at_once, on_stop
+from procession.app.signals import after, at_once, on_stop
 from procession.app.start import arrive, begin, join, refusing, run
 from procession.app.worker import database_of, make_runner, options_of
 from procession.engine.access import Actor, ActorKind
@@ -61,7 +62,7 @@ LEAVING = 2.0  # seconds for a Postgres that was told to stop; it goes on to by 
 @refusing()
 def main(given: argparse.Namespace) -> None:
     """`procession up`."""
-    for one in STOPS:  # until the loop takes them over
+    for one in stops():  # until the loop takes them over
         signal.signal(one, _interrupted)
     # First without a trace: a start that is refused leaves nothing behind.
     read_or_exit("up", **instead(lambda _, make: make(), given.port))
@@ -76,7 +77,7 @@ def main(given: argparse.Namespace) -> None:
         except ListenError as error:
             raise RefusalError(f"{error}{OTHER_PORT if error.is_of_port else ''}") from None
         finally:
-            for one in STOPS:  # Postgres stops now, and a third Ctrl-C should not leave it behind
+            for one in stops():  # Postgres stops now, and a third Ctrl-C should not leave it behind
                 signal.signal(one, signal.SIG_IGN)
     say("Stopped.")
 

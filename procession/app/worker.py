@@ -4,7 +4,10 @@
 the same settings, refusals, slots, keeper, health and signals. Importing this module reads nothing.
 """
 
-import procession.app.plain_line  # isort: split
+# It is there for being imported before all else.
+import procession.app.plain_line  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+# isort: split
 
 import argparse
 import asyncio

@@ -1,7 +1,7 @@
 import signal
 
 import pytest
-from fix_process import KEYS
+from fix_process import COMMANDS, KEYS
 from fix_worker import free_port
 
 from procession.app.local import serve
@@ -116,15 +116,82 @@ async def test_each_command_explains_itself(command, line):
     assert process.said[0].startswith("usage: procession")
 
 
+INT, TERM, HUP = (signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)
+STOPS = [INT, TERM, HUP]
+AWAY = "postgresql://127.0.0.1:1/app"
+IMPORTED = ("python", "-X", "importtime", "-m")
+
+
 @pytest.mark.parametrize("line", [("up",), ("worker",), ("runs", "list")], ids=" ".join)
-@pytest.mark.parametrize("first", ["argparse", "procession.app.arguments", "procession.engine"])
-async def test_ctrl_c_among_the_imports_ends_a_command_without_a_word(command, home, first, line):
+@pytest.mark.parametrize(
+    ("first", "stop"),
+    [
+        ("argparse", INT),
+        ("argparse", TERM),
+        ("procession.app.arguments", HUP),
+        ("procession.engine", INT),
+        ("procession.engine", TERM),
+    ],
+)
+async def test_a_stop_among_the_imports_ends_a_command_without_a_word(
+    command, home, first, stop, line
+):
     data = ("--data", home) if line == ("up",) else ()
-    tell = ("python", "-X", "importtime", "-m", "procession")
-    process = await command(*tell, *line, *data, DATABASE_URL="postgresql://127.0.0.1:1/app")
+    process = await command(*IMPORTED, "procession", *line, *data, DATABASE_URL=AWAY)
     await process.until(first)
 
-    process.send(signal.SIGINT)
+    process.send(stop[0])
 
-    assert await process.ended() == 130
+    assert await process.ended() == stop[1]
     assert [one for one in process.said if not one.startswith("import time:")] == []
+
+
+PLAIN = ("procrastinate", "--app", "procession.app.worker.jobs", "worker")
+
+
+@pytest.mark.parametrize("first", ["procession.app.plain_line", "procession.engine"])
+@pytest.mark.parametrize(("number", "status"), STOPS)
+async def test_a_stop_among_the_imports_ends_the_plain_command_too(command, number, status, first):
+    process = await command(*IMPORTED, *PLAIN, DATABASE_URL=AWAY)
+    await process.until(first)
+
+    process.send(number)
+
+    assert await process.ended() == status
+
+
+NOTED = """
+import asyncio, sys
+sys.argv = ["procrastinate", "worker"]
+async def load():
+    asyncio.current_task().cancel()  # as a loop does at Ctrl-C
+    import procession.app.worker
+    print("goes on")
+asyncio.run(load())
+"""
+
+
+async def test_ctrl_c_that_the_plain_command_noted_before_it_came_to_us_ends_it(command):
+    process = await command("python", "-c", NOTED)
+
+    assert (await process.ended(), process.said) == (130, [])
+
+
+@pytest.mark.parametrize(("number", "status"), STOPS)
+async def test_a_stop_ends_a_command_that_waits(command, number, status):
+    process = await command("procession", "migrate", DATABASE_URL=AWAY)
+    await process.until("Trying again")
+
+    process.send(number)
+
+    assert await process.ended() == status
+
+
+async def test_a_command_that_outlives_its_terminal_is_not_ended_by_that(command):
+    line = f"trap '' HUP; exec {COMMANDS / 'procession'} migrate"
+    process = await command("/bin/sh", "-c", line, DATABASE_URL=AWAY)
+    await process.until("Trying again")
+
+    process.send(signal.SIGHUP)
+
+    await process.until("Trying again")

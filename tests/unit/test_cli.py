@@ -9,8 +9,8 @@ import pytest
 
 from procession.app import worker
 from procession.app.cli import main
+from procession.app.interrupt import STOPS
 from procession.app.settings import Settings
-from procession.app.up import STOPS
 
 
 @pytest.fixture(autouse=True)
