@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec import MsgspecError
 from typing_extensions import override
 
 from procession.actions.answered import unanswered
@@ -117,6 +118,8 @@ class Request(Action):
             sending = await filled(fill, found.request.written if found else 0, context.entry)
         except FAULTS:
             return Failed("The stored request cannot be read now.", retryable=True)
+        except MsgspecError:  # of a newer release, say, which another worker may be of
+            return Failed("The stored request cannot be read by this worker.", retryable=True)
         except UnfitError as error:
             return Failed(str(error))
         outcome = await sending.outcome()

@@ -69,8 +69,8 @@ def requests_in(type_: str, parameters: Mapping[str, str]) -> frozenset[str]:
         return frozenset({parameters.get(REQUEST, "").strip()})
     found = frozenset[str]()
     if type_ == CONDITIONAL:
-        with suppress(BranchError):
-            for name in BRANCHES:
+        for name in BRANCHES:
+            with suppress(BranchError):  # it may be the other that is picked
                 for child in children_of(parameters.get(name, "")):
                     found |= requests_in(child.type, child.parameters)
     return found

@@ -1,6 +1,7 @@
 """Performing what was claimed: no connection is held while a third party thinks."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -25,7 +26,6 @@ from procession.queue.bodies import Bodies
 from procession.queue.intake import Intake
 from procession.queue.leases import Held
 from procession.queue.manager import token_of
-from procession.queue.outage import FAULTS
 from procession.queue.pending import Ended
 from procession.queue.pool import Pool
 from procession.queue.record import Recorder
@@ -33,6 +33,8 @@ from procession.queue.requests import Found
 from procession.queue.sealing import NO_KEYS, Ring
 from procession.queue.start import Cause, Origin
 from procession.queue.types import Claim, Tell, about, nobody
+
+log = logging.getLogger(__name__)
 
 PERFORMER = "performer"  # its name in the context that Procrastinate hands on
 
@@ -113,7 +115,8 @@ async def stored_requests(
     try:
         async with pool.connection() as conn:
             return await requests.find(conn, tenant, named)
-    except FAULTS:
+    except Exception as error:  # noqa: BLE001  of a newer release, say: its action tells of it
+        log.warning("A stored request cannot be read: %s", type(error).__name__)
         return None
 
 

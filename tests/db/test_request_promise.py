@@ -150,3 +150,50 @@ async def test_an_attempt_reads_what_it_sends_once(make, sender, working, receiv
         (recorded,) = await heard.wait(Recorded)
 
     assert recorded.step.run.actions[0].status == "Succeeded"
+
+
+UNREAD = "The stored request cannot be read by this worker."
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        """update request_definition set definition = '{"x": 1}'""",
+        """update connector set definition = '{"x": 1}'""",
+        "update connector set secrets = '[1]'",
+    ],
+)
+async def test_what_a_worker_cannot_read_is_a_failure_and_never_in_doubt(  # noqa: PLR0913, PLR0917
+    conn, make, sender, working, receiver, odd, nested
+):
+    await sender.connect(receiver.url())
+    await sender.keep(method="POST")
+    await conn.execute(odd)
+    await (await make(sends(nested))).queue()
+
+    async with working() as heard:
+        await heard.wait(Recorded)
+
+    cursor = await conn.execute(
+        "select attempt.outcome, attempt.error, run.status from run join attempt on run_id = id"
+    )
+    told = "Actions of the branch failed: Request." if nested else UNREAD
+    assert await cursor.fetchall() == [("Retried", told, "Pending")]
+    assert receiver.received == []
+
+
+async def test_a_branch_that_is_not_picked_may_be_anything(make, sender, working, receiver):
+    await sender.connect(receiver.url())
+    await sender.keep()
+    action = sends(nested=True)
+    branches = {
+        "Condition": "{{status}} == Gone",
+        "ThenActions": "[",
+        "ElseActions": action.parameters["ThenActions"],
+    }
+    await (await make(ActionDefinition(type="Conditional", parameters=branches))).queue()
+
+    async with working() as heard:
+        await heard.wait(Recorded)
+        assert len(receiver.received) == 1
