@@ -59,7 +59,8 @@ class Names:
 def read(names: Names, name: str, item: Reference | None = None) -> object:
     """The value of a name. `item` is what the each around it is at."""
     owner, dot, far = name.partition(".")
-    if item is not None and dot and owner == "item" and "." not in far:  # some are read a million times
+    # some are read a million times
+    if item is not None and dot and owner == "item" and "." not in far:
         return _of_item(names, item, far)
     match name.split("."):
         case ["data", field_name]:

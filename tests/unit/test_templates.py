@@ -155,7 +155,7 @@ def test_what_is_longer_than_256_between_the_braces_stays():
             "bob.Person.BOB <I> eve.Person. ",
         ),
         ("{{#each data.Readers}}{{status}} {{ /each }}.", "Published Published ."),
-        ("{{#each data.Readers}}[{{item}} {{item|upper}}]{{/each}}", "[{{item}} {{item|upper}}]" * 2),
+        ("{{#each data.Readers}}{{item}} {{item|upper}}{{/each}}", "{{item}} {{item|upper}}" * 2),
         ("{{#each data.Empty}}x{{/each}}", ""),
         ("{{#each data.Author}}{{status}}{{/each}}",) * 2,
         ("{{#each data.List}}x{{/each}}",) * 2,
