@@ -72,6 +72,18 @@ class Calls:
             given["Content-Type"] = "application/json"
         return _read(shape, self._sent(method, path, content=content, headers=given))
 
+    def post(
+        self,
+        shape: type[Shape],
+        path: str,
+        body: Json | None = None,
+        *,
+        key: str | None,
+        headers: Mapping[str, str | None] | None = None,
+    ) -> Shape:
+        """Have something done once, however often it is asked for under the same key."""
+        return self.send(shape, "POST", path, body, {**(headers or {}), "Idempotency-Key": key})
+
     def _sent(
         self,
         method: str,

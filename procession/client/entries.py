@@ -33,11 +33,17 @@ class Entries:
         )
 
     def move(
-        self, content_type: str, entry_id: str, transition: str, version: int | None = None
+        self,
+        content_type: str,
+        entry_id: str,
+        transition: str,
+        version: int | None = None,
+        idempotency_key: str | None = None,
     ) -> Saved:
         """Perform a declared transition."""
         where = path("entries", content_type, entry_id, "transitions", transition)
-        return self._calls.send(Saved, "POST", where, headers={"If-Match": _tag(version)})
+        headers = {"If-Match": _tag(version)}
+        return self._calls.post(Saved, where, key=idempotency_key, headers=headers)
 
     def get(self, content_type: str, entry_id: str) -> Entry:
         """One entry."""

@@ -64,22 +64,22 @@ class Runs:
         """One run."""
         return self._calls.get(Run, path(RUNS, run_id))
 
-    def retry(self, run_id: str, ordinal: int) -> Run:
+    def retry(self, run_id: str, ordinal: int, idempotency_key: str | None = None) -> Run:
         """Put one action of it back to due."""
         where = path(RUNS, run_id, "actions", str(ordinal), "retry")
-        return self._calls.send(Run, "POST", where)
+        return self._calls.post(Run, where, key=idempotency_key)
 
-    def cancel(self, run_id: str) -> Run:
+    def cancel(self, run_id: str, idempotency_key: str | None = None) -> Run:
         """Stop what of it has not happened."""
-        return self._calls.send(Run, "POST", path(RUNS, run_id, "cancel"))
+        return self._calls.post(Run, path(RUNS, run_id, "cancel"), key=idempotency_key)
 
-    def abandon(self, run_id: str) -> Run:
+    def abandon(self, run_id: str, idempotency_key: str | None = None) -> Run:
         """Undo what of it has happened."""
-        return self._calls.send(Run, "POST", path(RUNS, run_id, "abandon"))
+        return self._calls.post(Run, path(RUNS, run_id, "abandon"), key=idempotency_key)
 
-    def force_end(self, run_id: str) -> Run:
+    def force_end(self, run_id: str, idempotency_key: str | None = None) -> Run:
         """End it from any state, at once."""
-        return self._calls.send(Run, "POST", path(RUNS, run_id, "force-end"))
+        return self._calls.post(Run, path(RUNS, run_id, "force-end"), key=idempotency_key)
 
 
 class Bulks:
@@ -93,12 +93,19 @@ class Bulks:
         body = {"filter": wire(**chosen), "dryRun": True}
         return self._calls.send(Counted, "POST", path(*BULK, verb), body).matched
 
-    def ask(self, verb: str, *, unknown: bool = False, **chosen: Unpack[Chosen]) -> Bulk:
+    def ask(
+        self,
+        verb: str,
+        *,
+        unknown: bool = False,
+        idempotency_key: str | None = None,
+        **chosen: Unpack[Chosen],
+    ) -> Bulk:
         """Have it done. With `unknown`, a retry takes along what may have happened."""
         body: dict[str, object] = {"filter": wire(**chosen)}
         if unknown:
             body["unknown"] = True
-        return self._calls.send(Bulk, "POST", path(*BULK, verb), body)
+        return self._calls.post(Bulk, path(*BULK, verb), body, key=idempotency_key)
 
     def get(self, bulk_id: str) -> Bulk:
         """How far it has come."""
@@ -108,9 +115,9 @@ class Bulks:
         """Part of all that was asked for, the newest first."""
         return self._calls.get(Page[Bulk], path(*BULK), page=page, page_size=page_size)
 
-    def stop(self, bulk_id: str) -> Bulk:
+    def stop(self, bulk_id: str, idempotency_key: str | None = None) -> Bulk:
         """Leave what is not done yet undone."""
-        return self._calls.send(Bulk, "POST", path(*BULK, bulk_id, "stop"))
+        return self._calls.post(Bulk, path(*BULK, bulk_id, "stop"), key=idempotency_key)
 
     def follow(self, bulk_id: str, every: float = 1.0) -> Iterator[Bulk]:
         """How it stands, again and again until it has ended."""

@@ -62,8 +62,7 @@ class Workflows:
 
     def create(self, body: Json, idempotency_key: str | None = None) -> Workflow:
         """Make a workflow."""
-        headers = {"Idempotency-Key": idempotency_key}
-        return self._calls.send(Workflow, "POST", path(WORKFLOWS), body, headers)
+        return self._calls.post(Workflow, path(WORKFLOWS), body, key=idempotency_key)
 
     def replace(self, workflow_id: str, body: Json, version: int | None = None) -> Workflow:
         """Replace all of it; with a version, only if it is at that one still."""
@@ -116,5 +115,5 @@ class Workflows:
     ) -> Started:
         """Queue a run of it for an entry. The same key makes one run, however often it is said."""
         body = wire(entry_id=entry_id, content_type=content_type)
-        headers = {"Idempotency-Key": idempotency_key}
-        return self._calls.send(Started, "POST", path(WORKFLOWS, workflow_id, "run"), body, headers)
+        where = path(WORKFLOWS, workflow_id, "run")
+        return self._calls.post(Started, where, body, key=idempotency_key)

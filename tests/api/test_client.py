@@ -61,6 +61,35 @@ async def test_a_workflow_is_made_started_switched_and_deleted(remote):
     assert (off.enabled, on.enabled, every, left) == (False, True, ["Announce"], None)
 
 
+async def test_whatever_is_posted_may_be_repeated_under_its_key(remote, conn):
+    flow = await add_workflow(conn)
+    done = Action(status=Status.SUCCEEDED)
+    failed, ended, half = [
+        str(await add_run(conn, flow, *actions))
+        for actions in ([FAILED] * 2, [FAILED] * 2, [done, FAILED])
+    ]
+
+    def told(client):
+        client.entries.save("Article", "a-1", {"Title": "One"})
+        runs, bulk = client.runs, client.runs.bulk
+        asked = bulk.ask("abandon", status=["Failed"])
+        runs.retry(ended, 0)
+        posts = [
+            lambda key: client.entries.move("Article", "a-1", "Submit", idempotency_key=key),
+            lambda key: runs.retry(failed, 0, idempotency_key=key),
+            lambda key: runs.cancel(failed, idempotency_key=key),
+            lambda key: runs.abandon(half, idempotency_key=key),
+            lambda key: runs.force_end(ended, idempotency_key=key),
+            lambda key: bulk.ask("cancel", entry_id="a", idempotency_key=key).id,
+            lambda key: bulk.stop(asked.id, idempotency_key=key),
+        ]
+        return [(post(f"key {at}"), post(f"key {at}")) for at, post in enumerate(posts)]
+
+    answers = await remote.do(told)
+
+    assert [one for one, again in answers if one != again] == []
+
+
 async def test_an_apply_creates_then_changes_nothing_then_updates(remote):
     def told(client):
         flows = client.workflows
