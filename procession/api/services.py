@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 from math import inf
 from typing import cast
+from weakref import WeakValueDictionary
 
 from fastapi import Request
 
@@ -73,6 +74,10 @@ class Services:
     scrape: Scrape = field(default_factory=Scrape)
     tell: Tell = nobody  # of the runs that are queued
     turn: Semaphore = field(default_factory=partial(Semaphore, 1))  # to check what is long
+    # the same among the requests of one tenant, while there are such
+    turns: WeakValueDictionary[str, Semaphore] = field(
+        default_factory=WeakValueDictionary[str, Semaphore]
+    )
     shares: Shares = field(default_factory=Shares)  # of the pool, by tenant
 
 

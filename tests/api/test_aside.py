@@ -5,7 +5,7 @@ import contextlib
 from dataclasses import replace
 
 import pytest
-from fix_api import RING, add_key, client_of, declare
+from fix_api import RING, add_key, add_tenant, client_of, declare
 
 from procession.actions.load import built_in, load
 from procession.api.app import create_app
@@ -123,3 +123,30 @@ async def test_what_is_not_there_is_not_found_however_long_the_body(admin, servi
     path = "/api/workflows/00000000-0000-7000-8000-000000000000"
 
     assert (await admin.put(path, json=flow(Note=LONG))).status_code == 404
+
+
+async def test_the_tenants_take_turns_however_many_bodies_one_of_them_sends(admin, services, conn):
+    await add_tenant(conn, "acme")
+    token = await add_key(conn, tenant="acme")
+    ended = []
+
+    async def ask(name, client):
+        answer = await client.post("/api/workflows/validate", json=flow(name, Note=LONG))
+        assert answer.status_code == 200, answer.text
+        ended.append(name)
+
+    async with (
+        client_of(create_app(services), {"Authorization": f"Bearer {token}"}) as other,
+        asyncio.TaskGroup() as asking,
+    ):
+        await declare(other)
+        for at in range(4):
+            asking.create_task(ask(f"many {at}", admin))
+        for _ in range(20):
+            assert (await admin.get("/api/workflows")).status_code == 200
+        asking.create_task(ask("one", other))
+        for _ in range(20):
+            assert (await other.get("/api/workflows")).status_code == 200
+        services.turn.release()
+
+    assert "one" in ended[:2]
