@@ -11,8 +11,8 @@ import httpcore2 as httpcore
 import httpx2 as httpx
 
 from procession.outbound.capture import Capture, read
+from procession.outbound.progress import Progress
 from procession.outbound.retry_after import read_retry_after
-from procession.outbound.stream import Progress
 
 LONGEST_INT = 1_000  # digits
 FRAMING = 8  # for one byte of a body that many bytes come, one may be of its chunks

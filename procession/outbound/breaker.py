@@ -18,7 +18,7 @@ from circuitbreaker import (  # pyright: ignore[reportMissingTypeStubs]
 )
 from typing_extensions import override
 
-from procession.outbound.faults import AddressRefused, BreakerOpen, Fault
+from procession.outbound.faults import AddressRefused, BreakerOpen, Fault, NameNotLookedUp
 
 PAIRS = 1_000
 FAILING = frozenset({408, 502, 503, 504})
@@ -68,7 +68,7 @@ class Breaker(CircuitBreaker):
             self._probe = call
         try:
             yield call
-        except AddressRefused:
+        except (AddressRefused, NameNotLookedUp):
             raise
         except Fault:
             call.good = False

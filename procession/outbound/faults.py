@@ -7,6 +7,7 @@ the words of a library.
     ├── Timeout            no answer within the time of a try; a TimeoutError too
     ├── ConnectionFailed   nothing was sent: no connection opened
     ├── NameNotResolved    nothing was sent: the name has no address
+    │   └── NameNotLookedUp  nobody was asked: too many look-ups hang already
     ├── TlsFailed          nothing was sent: no trusted channel
     ├── ConnectionLost     it was begun and broke off
     ├── AddressRefused     nothing was sent, nor ever will be: the guard forbids it
@@ -49,6 +50,10 @@ class ConnectionFailed(Fault):
 
 class NameNotResolved(Fault):
     """The name has no address."""
+
+
+class NameNotLookedUp(NameNotResolved):
+    """There was no room to look the name up, which says nothing of its host."""
 
 
 class TlsFailed(Fault):

@@ -27,9 +27,9 @@ from procession.outbound.connections import Connections, Owner
 from procession.outbound.faults import ConnectionLost, Fault
 from procession.outbound.guard import Guard, Network, Target, target
 from procession.outbound.headers import encoded
+from procession.outbound.progress import PROGRESS, Progress
 from procession.outbound.resolve import Resolve, Resolver
 from procession.outbound.retry import REPLAYED, SAFE, Retries, Sleep, Tries
-from procession.outbound.stream import PROGRESS, Progress
 
 NOBODY = Owner("")  # the operator's own calls are no tenant's
 

@@ -18,9 +18,9 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 
 from procession.outbound.http import Client
 from procession.outbound.mailbox import Mailbox
+from procession.outbound.progress import Progress
 from procession.outbound.retry import Jitter, Sleep, Tries
 from procession.outbound.spans import Attributes, SpanKind, span
-from procession.outbound.stream import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from weakref import WeakValueDictionary
 
-from procession.outbound.faults import NameNotResolved
+from procession.outbound.faults import NameNotLookedUp, NameNotResolved
+from procession.outbound.progress import PROGRESS, Progress
 
 Resolve = Callable[[str], Awaitable[list[str]]]  # every address of a name, in the order to dial
 
 THREADS = 64
 ROOM = 8  # of them for one who asks, so that one tenant's dead names starve nobody else
-PATIENCE = 1.0  # seconds to wait for a place among them: look-ups that are well take far less
 
 
 class Resolver:
@@ -42,11 +42,10 @@ class Resolver:
 
     async def _begun(self, asker: str, host: str) -> asyncio.Future[list[str]]:
         room = self._rooms.setdefault(asker, asyncio.Semaphore(ROOM))
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await room.acquire()
-        except TimeoutError:
-            raise NameNotResolved(host) from None
+        progress = PROGRESS.get(Progress())
+        progress.fault = NameNotLookedUp
+        await room.acquire()
+        progress.fault = NameNotResolved
         if host in self._running:  # by now
             room.release()
             return self._running[host]

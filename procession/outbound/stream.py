@@ -7,44 +7,23 @@ nothing. There are no timers here: the deadline of a try covers every wait.
 
 import asyncio
 import ssl
-from contextvars import ContextVar
 from typing import cast
 
 import httpcore2 as httpcore
 from typing_extensions import override
 
-from procession.outbound.faults import ConnectionFailed, Fault, NameNotResolved, Timeout, TlsFailed
+from procession.outbound.faults import ConnectionFailed, NameNotResolved, Timeout, TlsFailed
 from procession.outbound.guard import Guard, Target, literal
+from procession.outbound.progress import HEAD, PROGRESS, Progress
 from procession.outbound.resolve import Resolve
 
 HELD = 65_536  # bytes that wait to be read before the other side is held back
-HEAD = 102_400  # bytes of an answer's headers, with whatever interim answers come before it
-LINES = 4_096  # of them: each takes its time to read, and all are read at a stretch
-PIECE = 4_096  # of them at a time: many small answers in a large piece would hold up all others
+PIECE = 4_096  # of headers at a time: many small answers in a large piece would hold up all others
 EACH = 3.0  # seconds for an address that is not the last one
-
-
-class Progress:
-    """How far a try has come: what it means when its time runs out now, and what may still come."""
-
-    def __init__(self) -> None:
-        self.fault: type[Fault] = ConnectionFailed
-        self.head = HEAD  # bytes that may still come before the answer's headers have ended
-        self.lines = LINES
-        self.body = 0  # and after that
-        self.answered = False
-
-    @property
-    def went(self) -> bool:
-        """Whether the other side may have what it was sent."""
-        return self.fault is Timeout
 
 
 class TooMuchError(httpcore.ReadError):
     """More of a body came than is read of it."""
-
-
-PROGRESS: ContextVar[Progress] = ContextVar("progress")
 
 
 async def connect(aim: Target, guard: Guard, resolve: Resolve, secured: ssl.SSLContext) -> "Stream":

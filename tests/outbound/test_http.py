@@ -17,8 +17,8 @@ from procession.outbound.faults import (
     NameNotResolved,
     Timeout,
 )
+from procession.outbound.progress import Progress
 from procession.outbound.retry import Tries
-from procession.outbound.stream import Progress
 
 ONCE = Tries(retries=0)
 QUICK = Tries(retries=0, each=timedelta(milliseconds=200))

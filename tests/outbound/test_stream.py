@@ -4,7 +4,8 @@ import ssl
 from fix_receiver import LOOPBACK, answers
 
 from procession.outbound.guard import Guard, target
-from procession.outbound.stream import HELD, PROGRESS, Progress, connect
+from procession.outbound.progress import PROGRESS, Progress
+from procession.outbound.stream import HELD, connect
 
 PIECE = b"a" * 65_536
 
