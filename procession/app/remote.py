@@ -19,7 +19,7 @@ import msgspec
 from procession.app.plain import plain, plain_json
 from procession.app.refusal import ArgumentError, RefusalError
 from procession.app.say import say
-from procession.client import Client, ClientError
+from procession.client import Client, ClientError, RefusedError
 from procession.client.shapes import Workflow
 
 URL, KEY, TENANT = "PROCESSION_URL", "PROCESSION_KEY", "PROCESSION_TENANT"
@@ -61,18 +61,34 @@ def _is_here(url: str) -> bool:
 
 def found(client: Client, named: str) -> Workflow:
     """The workflow of this id, or of this name."""
-    try:
-        return client.workflows.get(str(UUID(named)))
-    except ValueError:
-        workflow = client.workflows.named(named)
+    if is_id(named):
+        return client.workflows.get(named)
+    workflow = client.workflows.named(named)
     if workflow is None:
         raise RefusalError(f"There is no workflow {named}.")
     return workflow
 
 
-def workflow_id(client: Client, named: str | None) -> str | None:
-    """The id of the workflow that a filter names, if it names one."""
-    return None if named is None else found(client, named).id
+def workflow_id(client: Client, named: str) -> str:
+    """The id of the workflow; only for a name it is looked up, which not everybody may."""
+    if is_id(named):
+        return named
+    try:
+        return found(client, named).id
+    except RefusedError as error:
+        if error.code != "forbidden":
+            raise
+        needed = error.problem.get("capability")
+        says = f"To find a workflow by its name needs {needed}; its id needs nothing more."
+        raise RefusalError(says) from None
+
+
+def is_id(named: str) -> bool:
+    """Whether it names a workflow by its id."""
+    try:
+        return bool(UUID(named))
+    except ValueError:
+        return False
 
 
 def show(given: argparse.Namespace, value: object, lines: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ def perform(given: argparse.Namespace) -> None:
     with calling(given) as client:
         chosen: Chosen = {
             "status": given.status,
-            "workflow_id": workflow_id(client, given.workflow),
+            "workflow_id": given.workflow and workflow_id(client, given.workflow),
             "entry_id": given.entry,
             "content_type": given.content_type,
             "created_from": given.created_from,

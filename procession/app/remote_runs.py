@@ -26,7 +26,7 @@ def list_runs(given: argparse.Namespace) -> None:
             given.page,
             given.page_size,
             status=given.status,
-            workflow_id=workflow_id(client, given.workflow),
+            workflow_id=given.workflow and workflow_id(client, given.workflow),
             entry_id=given.entry,
             content_type=given.content_type,
         )

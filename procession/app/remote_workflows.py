@@ -4,12 +4,13 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 from procession.app.plain import plain
 from procession.app.refusal import ArgumentError
-from procession.app.remote import at, calling, found, show, table
+from procession.app.remote import at, calling, found, show, table, workflow_id
 from procession.app.start import refusing
 from procession.client import Client
 from procession.client.shapes import Workflow
@@ -75,7 +76,7 @@ def _read(file: Path) -> dict[str, object]:
     """The object in a file, or on standard input for `-`."""
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-        body = json.loads(text)
+        body = json.loads(text, object_pairs_hook=partial(_once, file))
     except OSError as error:
         raise ArgumentError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -86,6 +87,16 @@ def _read(file: Path) -> dict[str, object]:
     if not isinstance(body, dict):
         raise ArgumentError(f"{file} holds no workflow: an object is wanted")
     return cast("dict[str, object]", body)
+
+
+def _once(file: Path, pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of the file. The last of two of a name would be taken, and the other lost."""
+    made = dict[str, object]()
+    for name, value in pairs:
+        if name in made:
+            raise ArgumentError(f"{file} holds the name {json.dumps(name)} twice in one object")
+        made[name] = value
+    return made
 
 
 def _switch(does: Callable[[Client, str], Workflow]) -> Callable[[argparse.Namespace], None]:
@@ -116,8 +127,8 @@ def delete(given: argparse.Namespace) -> None:
 def run(given: argparse.Namespace) -> None:
     """Queue a run of it for an entry."""
     with calling(given) as client:
-        workflow = found(client, given.workflow)
+        workflow = workflow_id(client, given.workflow)
         started = client.workflows.run(
-            workflow.id, given.entry, given.content_type, given.idempotency_key
+            workflow, given.entry, given.content_type, given.idempotency_key
         )
         show(given, started, [started.run_id])

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from fix_api import add_key
 from fix_remote import FLOW
 from fix_runs import add_run, add_workflow
 from fix_worker import free_port
@@ -208,6 +209,30 @@ async def test_what_json_shows_may_be_applied(remote, file, tmp_path):
     assert (out, err) == ("Announce: unchanged, version 1\n", "")
 
 
+async def test_who_may_not_read_workflows_names_one_by_its_id(remote, conn, file):
+    await remote.type("workflows", "apply", file)
+    await remote.do(lambda client: client.entries.save("Article", "a-1", {"Title": "One"}))
+    flow = await remote.do(lambda client: client.workflows.named("Announce").id)
+    operator = {"PROCESSION_KEY": await add_key(conn, "default", "Operator")}
+    lines = [
+        ("workflows", "run", "{}", "a-1"),
+        ("runs", "list", "--workflow", "{}"),
+        ("runs", "bulk", "retry", "--dry-run", "--workflow", "{}"),
+    ]
+
+    def typed(named):
+        return [[one.format(named) for one in line] for line in lines]
+
+    by_id = [await remote.type(*line, **operator) for line in typed(flow)]
+    by_name = [await remote.type(*line, **operator) for line in typed("Announce")]
+
+    assert [(err, status) for _, err, status in by_id] == [("", 0)] * 3
+    assert "1 run" in by_id[1][0]
+    assert by_id[2][0] == "0 runs to retry\n"
+    says = "To find a workflow by its name needs manage_workflows; its id needs nothing more."
+    assert by_name == [("", f"procession: {says}\n", 1)] * 3
+
+
 async def test_many_runs_are_counted_and_nothing_is_done_without_a_yes(remote, run_id):
     line = ("runs", "bulk", "retry", "--workflow", "Announce article")
     del run_id
@@ -252,6 +277,8 @@ async def test_what_goes_wrong_is_a_line_and_a_status(remote, line, variables, s
         (b"{", "is not JSON: "),
         (b"[]", "holds no workflow: an object is wanted"),
         (b"\xff", "is not UTF-8"),
+        (b'{"name": "A", "name": "B"}', 'holds the name "name" twice in one object'),
+        (b'{"conditions": {"a": 1, "a": 1}}', 'holds the name "a" twice in one object'),
     ],
 )
 async def test_a_file_that_is_none_is_told(remote, file, text, says):
