@@ -1,6 +1,7 @@
 """Refusals on the wire: problem+json for whatever goes wrong, the router's own answers included.
 
-What was sent is never repeated: place and reason of a fault come from the kind of the fault.
+No value that was sent is repeated: a reason comes from the kind of the fault. Names may be,
+of fields and of things.
 """
 
 import json
