@@ -6,6 +6,7 @@ httpcore has a pool, which looks through all of its connections twice a call: wi
 flight that was a third of what a call cost.
 """
 
+import asyncio
 import ssl
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
@@ -31,6 +32,13 @@ class Owner(NamedTuple):
 Place = tuple[Owner, bytes, str, int]  # whose it is, and where it leads
 
 
+class Kept(NamedTuple):
+    """Where an idle connection leads, and when it has been kept long enough."""
+
+    place: Place
+    until: float
+
+
 class Connections:
     """Opens connections, and keeps those that are idle."""
 
@@ -42,7 +50,10 @@ class Connections:
         self._secured = secured
         secured.set_alpn_protocols(["http/1.1"])
         self._idle = dict[Place, deque[httpcore.AsyncHTTP11Connection]]()
-        self._kept = OrderedDict[httpcore.AsyncHTTP11Connection, Place]()  # the oldest first
+        self._kept = OrderedDict[httpcore.AsyncHTTP11Connection, Kept]()  # the oldest first
+        self._timer: asyncio.TimerHandle | None = None  # for the oldest, while there is one
+        self._closing: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     async def take(self, owner: Owner, aim: Target) -> httpcore.AsyncHTTP11Connection:
         """A connection that nobody else has."""
@@ -61,32 +72,46 @@ class Connections:
         self, owner: Owner, aim: Target, connection: httpcore.AsyncHTTP11Connection
     ) -> None:
         """Keep it, unless it was closed or said too much; and close what was kept long enough."""
-        if not connection.is_idle() or _has_more(connection):
+        if self._is_closed or not connection.is_idle() or _has_more(connection):
             await connection.aclose()
             return
         place = _place(owner, aim)
         self._idle.setdefault(place, deque()).append(connection)
-        self._kept[connection] = place
-        while self._kept and self._is_over(next(iter(self._kept))):
-            oldest, place = next(iter(self._kept.items()))
+        self._kept[connection] = Kept(place, asyncio.get_running_loop().time() + KEPT_SECONDS)
+        await self._close_old()
+
+    async def _close_old(self) -> None:
+        """Close what was kept long enough, and be called again for what was not."""
+        loop = asyncio.get_running_loop()
+        while self._kept:
+            oldest, (place, until) = next(iter(self._kept.items()))
+            if len(self._kept) <= KEPT and until > loop.time() and not oldest.has_expired():
+                self._timer = self._timer or loop.call_at(until, self._time_is_up)
+                break
             idle = self._idle[place]
             idle.popleft()
             self._forget(oldest, idle)
             await oldest.aclose()
 
-    def _is_over(self, oldest: httpcore.AsyncHTTP11Connection) -> bool:
-        return len(self._kept) > KEPT or oldest.has_expired()
+    def _time_is_up(self) -> None:
+        self._timer = None
+        self._closing = asyncio.create_task(self._close_old())
 
     def _forget(
         self,
         connection: httpcore.AsyncHTTP11Connection,
         rest: deque[httpcore.AsyncHTTP11Connection],
     ) -> None:
-        place = self._kept.pop(connection)
+        place = self._kept.pop(connection).place
         if not rest:
             del self._idle[place]
 
     async def aclose(self) -> None:
+        self._is_closed = True
+        if self._closing:
+            await self._closing
+        if self._timer:
+            self._timer.cancel()
         kept = list(self._kept)
         self._kept.clear()
         self._idle.clear()

@@ -128,6 +128,59 @@ async def test_the_connections_that_are_kept_are_so_many_and_the_oldest_goes(
     assert [one.connection for one in receiver.received] == [1, 2, 3, 3, 2, 4]
 
 
+class Ends:
+    """A server that answers when it may, and knows how many connections have ended."""
+
+    def __init__(self):
+        self.may, self.asked = asyncio.Event(), asyncio.Semaphore(0)
+        self._ended = asyncio.Semaphore(0)
+
+    async def __call__(self, reader, writer):
+        with suppress(asyncio.IncompleteReadError, OSError):
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                self.asked.release()
+                await self.may.wait()
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+        self._ended.release()
+
+    async def come(self, many):
+        async with asyncio.timeout(2):  # less than a connection is kept
+            for _ in range(many):
+                await self._ended.acquire()
+
+
+@pytest.fixture
+async def ends():
+    one = Ends()
+    async with await asyncio.start_server(one, "127.0.0.1", 0) as server:
+        one.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        yield one
+
+
+async def test_a_connection_is_closed_when_it_was_kept_long_enough(make_client, ends, monkeypatch):
+    monkeypatch.setattr(connections, "KEPT_SECONDS", 0.1)
+    client = make_client()
+    ends.may.set()
+
+    for _ in range(2):  # with a timer that starts anew
+        await asyncio.gather(*(client.of(one).get(ends.url) for one in ("acme", "other", "more")))
+        await ends.come(3)
+
+
+async def test_a_call_that_outlives_its_client_leaves_no_connection(make_client, ends):
+    client = make_client()
+    calling = asyncio.create_task(client.of("acme").get(ends.url))
+    await ends.asked.acquire()
+
+    await client.aclose()
+    ends.may.set()
+
+    assert (await calling).status_code == 200
+    await ends.come(1)
+
+
 async def skips_bodies(reader, writer, seen, serving):
     """Answers each head that it reads, and reads nothing else of a request but a POST's body."""
     serving.append(asyncio.current_task())
