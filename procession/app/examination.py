@@ -8,7 +8,7 @@ from procession.app import at_work, compose
 from procession.app.environment import unknown
 from procession.app.finding import Check, State
 from procession.app.settings import Settings
-from procession.queue import checkup, first_key
+from procession.queue import checkup, first_key, indexes
 from procession.queue.fingerprint import COUNTERPART, elsewhere
 from procession.queue.migrate import migrations, unusable
 from procession.queue.outage import FAULTS
@@ -191,11 +191,15 @@ async def _keys(conn: Connection, settings: Settings) -> AsyncGenerator[Check]:
         )
 
 
-async def _indexes(conn: Connection, _: Settings) -> AsyncGenerator[Check]:
-    invalid = await checkup.invalid_indexes(conn)
+async def _indexes(conn: Connection, settings: Settings) -> AsyncGenerator[Check]:
+    found = await indexes.look(conn)
+    told = {"Left half made": found.half_made, "Missing": found.missing}
+    faults = [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
+    schema = settings.database__schema
+    before = [] if schema == "public" else [f'set search_path to "{schema}";']
     yield Check(
         "indexes",
-        State.WARNING if invalid else State.OK,
-        f"Left half made: {', '.join(invalid)}" if invalid else "All are whole",
-        "Drop them; those that are ours are made by `procession migrate`." if invalid else "",
+        State.WARNING if faults else State.OK,
+        "; ".join(faults) or "All are there and whole",
+        f"By psql, beside the work: {' '.join([*before, *found.mends])}" if faults else "",
     )

@@ -214,16 +214,3 @@ async def overdue(conn: Connection, ages: dict[str, timedelta | None]) -> int:
     row = await (await conn.execute(OVERDUE, {**ages, "most": MOST})).fetchone()
     assert row is not None  # a select without a table
     return row[0]
-
-
-# One that was left half made: it is written and never read.
-INVALID = """
-    select class.relname from pg_index as index
-    join pg_class as class on class.oid = index.indexrelid
-    where not index.indisvalid and class.relnamespace = current_schema()::regnamespace
-    order by 1
-"""
-
-
-async def invalid_indexes(conn: Connection) -> list[str]:
-    return [row[0] async for row in await conn.execute(INVALID)]

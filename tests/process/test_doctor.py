@@ -168,11 +168,38 @@ async def test_an_index_that_was_left_half_made_is_told(doctor, conn):
     try:
         with pytest.raises(UniqueViolation):
             await conn.execute("create unique index concurrently half on twice (a)")
-        _, checks, _ = await doctor()
+        said, checks, _ = await doctor()
     finally:
         await conn.execute("drop table twice")
 
     assert checks["indexes"] == ("warning", "Left half made: half")
+    assert helps(said, "indexes") == "By psql, beside the work: drop index concurrently half;"
+
+
+SPOILT = """
+    update pg_index set indisvalid = false where indexrelid = 'run_newest'::regclass;
+    drop index run_failed_age; drop index run_changes
+"""
+
+
+async def test_indexes_of_ours_that_are_missing_or_half_made_are_mended_by_what_it_says(
+    doctor, conn
+):
+    await conn.execute(SPOILT)
+
+    said, checks, _ = await doctor()
+    for statement in helps(said, "indexes").partition(": ")[2].split(";"):
+        if statement:
+            await conn.execute(statement)
+    _, mended, _ = await doctor()
+
+    assert checks["indexes"] == (
+        "warning",
+        "Left half made: run_newest; Missing: run_failed_age, run_changes",
+    )
+    assert mended["indexes"] == ("ok", "All are there and whole")
+    cursor = await conn.execute("select pg_get_indexdef('run_failed_age'::regclass)")
+    assert "(completed_at) WHERE (status = ANY" in (await cursor.fetchone())[0]
 
 
 async def test_connections_that_are_too_few_for_one_more_process_are_told(conn, monkeypatch):
