@@ -2,25 +2,34 @@
 
 A file begins with the oldest release that may run on what it makes, and `schema_migration` keeps
 that, so an older release knows whether it can use a newer schema. A file that was applied is never
-changed again: its checksum is kept too.
+changed again: its checksum is kept too. A file drops nothing that a release has used: what it puts
+something in the place of goes with the release after (0021 did, as none had been published).
 """
 
 import hashlib
 import logging
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, LiteralString, cast
 
 from psycopg import AsyncConnection, Connection, connect
-from psycopg.errors import InsufficientPrivilege, LockNotAvailable, UndefinedTable
+from psycopg.errors import (
+    InsufficientPrivilege,
+    InvalidParameterValue,
+    LockNotAvailable,
+    UndefinedTable,
+)
 from psycopg.sql import SQL, Identifier
 
+from procession.queue import waiting
 from procession.queue.pool import Database
+from procession.queue.pooled import HANDED_AROUND, is_handed_around
 
 log = logging.getLogger(__name__)
 
@@ -102,11 +111,15 @@ def migrate(database: Database) -> list[str]:
 
 def _migrated(database: Database) -> list[str]:
     with connect(database.conninfo, autocommit=True) as conn:
+        if is_handed_around(database, conn):
+            raise MigrationError(HANDED_AROUND)
         conn.execute("set statement_timeout = 0")
+        with suppress(InvalidParameterValue):  # where the server cannot look
+            conn.execute("set client_connection_check_interval = '2s'")  # whether we still live
         _alone(conn, database.schema)
         if conn.execute("select where to_regnamespace(%s) is null", [database.schema]).rowcount:
             conn.execute(SQL("create schema {}").format(Identifier(database.schema)))
-        return _apply(conn)
+        return _apply(database, conn)
 
 
 def _alone(conn: Connection, schema: str) -> None:
@@ -115,12 +128,15 @@ def _alone(conn: Connection, schema: str) -> None:
     A statement that waits would be in the way of an index that is made beside the work: that waits
     for all statements that began before it.
     """
-    lock = (LOCK_SPACE, schema)
+    lock, told_at = (LOCK_SPACE, schema), monotonic()
     while conn.execute("select where pg_try_advisory_lock(%s, hashtext(%s))", lock).rowcount == 0:
+        if monotonic() - told_at > waiting.EVERY:
+            told_at = monotonic()
+            log.warning("Another migration goes on, by %s", waiting.locking(conn, *lock))
         sleep(PAUSE)
 
 
-def _apply(conn: Connection) -> list[str]:
+def _apply(database: Database, conn: Connection) -> list[str]:
     conn.execute("""
         create table if not exists schema_migration (
             version integer primary key,
@@ -135,7 +151,7 @@ def _apply(conn: Connection) -> list[str]:
     if fault := changed(applied, ours) or too_new(applied, ours):
         raise MigrationError(fault)
     done = {one.version for one in applied}
-    return [_one(conn, one) for one in ours if one.version not in done]
+    return [_one(database, conn, one) for one in ours if one.version not in done]
 
 
 NOTE = """
@@ -143,15 +159,17 @@ NOTE = """
 """
 
 
-def _one(conn: Connection, one: Migration) -> str:
+def _one(database: Database, conn: Connection, one: Migration) -> str:
+    name = f"{one.version:04}_{one.name}"
     if one.transactional:
         _in_passing(conn, one)
     else:
         conn.execute("set lock_timeout = 0")  # what it waits for, nobody waits behind
-        for statement in re.split(r";\s*$", one.sql, flags=re.MULTILINE):
-            conn.execute(_ours(statement))
+        with waiting.watched(database, conn, name):
+            for statement in re.split(r";\s*$", one.sql, flags=re.MULTILINE):
+                conn.execute(_ours(statement))
         conn.execute(NOTE, _noted(one))
-    return f"{one.version:04}_{one.name}"
+    return name
 
 
 def _in_passing(conn: Connection, one: Migration) -> None:
