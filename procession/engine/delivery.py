@@ -17,7 +17,7 @@ from procession.engine.redaction import MASK, redact, storable
 
 _SECRET_HEADER = re.compile(r"auth|cookie|signature|key|token|secret", re.IGNORECASE)
 _DECODER = codecs.getincrementaldecoder("utf-8")
-BODY_KEPT = 4_096  # bytes
+BODY_KEPT = 4_096  # bytes, and then signs
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
@@ -75,10 +75,11 @@ def excerpt(content: bytes, secrets: Iterable[str]) -> str | None:
     """
     if not content:
         return None
-    text = _DECODER("backslashreplace").decode(
-        content[:BODY_KEPT]
-    )  # without half a sign at its end
-    return storable(mask(text, secrets, is_cut=True))
+    text = _DECODER("surrogateescape").decode(content[:BODY_KEPT])  # without half a sign at its end
+    text = mask(text, secrets, is_cut=True)
+    # only now, or each byte of an image would be an escape to undo in search of secrets
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return storable(text)[:BODY_KEPT]
 
 
 def reason(text: str | None, secrets: Iterable[str]) -> str | None:

@@ -11,16 +11,16 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from urllib.parse import quote
 
 from procession.engine.redaction import MASK
 from procession.engine.unescaping import (
     Reading,
     Span,
-    as_it_is,
+    broken,
     readings,
     squeezed,
-    without_broken,
 )
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]*")  # stands for itself in addresses
@@ -29,6 +29,9 @@ _FOR_ADDRESSES = bytes.maketrans(b"+/", b"-_")
 _ENCODED = re.compile(r"%[0-9A-F]{2}")
 _SPACE = re.compile(r"\s")
 LEAST_PART = 6  # signs of a secret's middle, or of its beginning before a cut, that are told apart
+LONGEST_KEPT = 1_024  # of a secret whose forms are kept
+LONGEST_ESCAPE = 12  # signs for one
+SLACK = 16  # of a secret behind what a text has room for: where base64 is not that of the whole
 
 
 def mask(text: str, secrets: Iterable[str], *, is_cut: bool = False) -> str:
@@ -39,7 +42,10 @@ def mask(text: str, secrets: Iterable[str], *, is_cut: bool = False) -> str:
     asked = {one for one in secrets if one and (is_cut or len(one) <= len(text))}
     if not asked:
         return text
-    known = [_forms_kept(one) for one in asked]
+    known = [
+        _forms_kept(one) if len(one) <= LONGEST_KEPT else _forms(one, len(text) + SLACK)
+        for one in asked
+    ]
     forms = Forms(
         {form for one in known for form in (*one.whole, *one.in_lines)},
         {form for one in known for form in one.in_lines},
@@ -57,12 +63,17 @@ class Forms:
     in_lines: Collection[str]  # those that white space may part
 
 
-def forms_of(secret: str) -> Iterator[str]:
+def _undone(secret: str, longest: int) -> Iterator[str]:
+    """What a secret that looks escaped becomes where it is undone with what is around it."""
+    for shown, _ in islice(readings(secret[: longest * LONGEST_ESCAPE]), 1, None):
+        if len(shown) >= LEAST_PART:
+            yield shown[:longest]
+
+
+def _in_one_piece(secret: str) -> Iterator[str]:
     """The ways in which a secret may stand in a text in one piece."""
     yield secret
     yield secret.replace(" ", "+")  # as in forms, where the rest of it is escaped or is not
-    # it may look escaped, and be undone with what is around it
-    yield from (shown for shown, _ in readings(secret) if len(shown) >= LEAST_PART)
     if not _PLAIN.fullmatch(secret):
         whole = quote(secret, safe="", errors="surrogatepass")
         lower = _ENCODED.sub(lambda sign: sign[0].lower(), whole)
@@ -83,9 +94,15 @@ def _in_base64(secret: str) -> Iterator[str]:
             yield one.translate(_FOR_ADDRESSES).decode()
 
 
+def _forms(secret: str, longest: int) -> Forms:
+    """The forms of as much of the secret as a text has room for."""
+    part = secret[:longest]
+    return Forms((*_in_one_piece(part), *_undone(secret, longest)), tuple(_in_base64(part)))
+
+
 @lru_cache(maxsize=256)  # those of a workflow or a connector are used again and again
 def _forms_kept(secret: str) -> Forms:
-    return Forms(tuple(forms_of(secret)), tuple(_in_base64(secret)))
+    return _forms(secret, LONGEST_KEPT)
 
 
 def _middle(raw: bytes, before: int) -> bytes:
@@ -98,7 +115,7 @@ def _middle(raw: bytes, before: int) -> bytes:
 
 def _found(text: str, forms: Forms, *, is_cut: bool, placed: bool) -> Iterator[Span]:
     """Where a form stands: as it is, escaped by somebody's encoder, or parted into lines."""
-    shown = [as_it_is(text, placed=placed), *readings(text, placed=placed)]
+    shown = list(readings(text, placed=placed))
     lines = [squeezed(one) for one in shown if _SPACE.search(one[0])]
     for one in shown:
         yield from _standing(one, forms.whole)
@@ -106,12 +123,10 @@ def _found(text: str, forms: Forms, *, is_cut: bool, placed: bool) -> Iterator[S
         yield from _standing(one, forms.in_lines)
     if not is_cut:
         return
-    whole = without_broken(text)
-    broken = [as_it_is(whole, placed=placed)] if whole != text else []
-    broken += readings(text, placed=placed, is_cut=True)
-    for one in (*shown, *broken):
+    shorter = list(broken(shown))
+    for one in (*shown, *shorter):
         yield from _begun(one, forms.whole, len(text))
-    for one in (*lines, *map(squeezed, broken)):
+    for one in (*lines, *map(squeezed, shorter)):
         yield from _begun(one, forms.in_lines, len(text))
 
 

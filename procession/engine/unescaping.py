@@ -7,22 +7,25 @@ nothing that is looked for, and need no places.
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 ROUNDS = 3  # one escape inside another: HTML inside JSON, JSON inside JSON
 _BYTE, _NEXT = "%[0-9a-fA-F]{2}", "%[89abAB][0-9a-fA-F]"
 _ESCAPE = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\\[\"'\\/bfnrt]"
     r"|&(?:#[0-9]{1,8}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z]{2,8});"
     rf"|%[cCdD][0-9a-fA-F]{_NEXT}|%[eE][0-9a-fA-F](?:{_NEXT}){{2}}|%[fF][0-7](?:{_NEXT}){{3}}"
-    rf"|%u[0-9a-fA-F]{{4}}|{_BYTE}"
+    rf"|%u[0-9a-fA-F]{{4}}|{_BYTE})"
 )
 _BROKEN = re.compile(  # an escape that was cut
     r"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?)?|&#?[0-9A-Za-z]{0,8}"
     rf"|(?:%[c-fC-F][0-9a-fA-F](?:{_NEXT}){{0,2}})?(?:%(?:[0-9a-fA-F]|u[0-9a-fA-F]{{0,3}})?)?)?\Z"
 )
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_RAW = re.compile(r"[\udc80-\udcff]")  # bytes that are no UTF-8, as surrogateescape decodes them
+_SIGNS = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}  # of an older encoding
 _SOLID = re.compile(r"\S+")
 
 LONGEST_BROKEN = 16
@@ -31,25 +34,28 @@ Span = tuple[int, int]
 Reading = tuple[str, list[Span] | None]  # the signs, and the place of each in the text
 
 
-def as_it_is(text: str, *, placed: bool) -> Reading:
-    return text, [(at, at + 1) for at in range(len(text))] if placed else None
-
-
-def readings(text: str, *, placed: bool = False, is_cut: bool = False) -> Iterator[Reading]:
-    """The text with its escapes undone, once and again; without what a cut broke, if it is cut."""
-    if is_cut:
-        text = without_broken(text)
-    if not _ESCAPE.search(text):
-        return
-    where = as_it_is(text, placed=placed)[1]
+def readings(text: str, *, placed: bool = False) -> Iterator[Reading]:
+    """The text as it is, and with its escapes undone, once and again."""
+    text = text.translate(_SIGNS) if _RAW.search(text) else text
+    one = text, [(at, at + 1) for at in range(len(text))] if placed else None
+    yield one
     for _ in range(ROUNDS):
-        text, where = _undone(text, where)
-        if is_cut:
-            text = without_broken(text)
-            where = where and where[: len(text)]
-        yield text, where
-        if not _ESCAPE.search(text):
+        if not _ESCAPE.search(one[0]):
             return
+        one = _undone(*one)
+        yield one
+
+
+def broken(whole: Sequence[Reading]) -> Iterator[Reading]:
+    """The readings of a text that was cut, without what the cut broke, where it broke anything."""
+    last: Reading | None = None  # as long as nothing is broken
+    for one in whole:
+        known = one if last is None else _undone(*last)
+        text = without_broken(known[0])
+        if last is None and len(text) == len(one[0]):
+            continue
+        last = text, known[1] and known[1][: len(text)]
+        yield last
 
 
 def squeezed(reading: Reading) -> Reading:
@@ -69,13 +75,15 @@ def without_broken(text: str) -> str:
 
 def _undone(text: str, where: list[Span] | None) -> Reading:
     if where is None:
-        return _ESCAPE.sub(lambda found: _meaning(found[0]), text), None
+        parts = _ESCAPE.split(text)
+        parts[1::2] = map(meaning, parts[1::2])
+        return "".join(parts), None
     signs: list[str] = []
     places: list[Span] = []
     done = 0
     for found in _ESCAPE.finditer(text):
         begin, end = found.span()
-        sign = _meaning(found[0])
+        sign = meaning(found[0])
         signs += (text[done:begin], sign)
         places += where[done:begin]
         places += [(where[begin][0], where[end - 1][1])] * len(sign)
@@ -85,7 +93,8 @@ def _undone(text: str, where: list[Span] | None) -> Reading:
     return "".join(signs), places
 
 
-def _meaning(escape: str) -> str:
+@lru_cache(maxsize=4_096)  # each is short, and stands in a text again and again
+def meaning(escape: str) -> str:
     if escape[0] == "&":
         return html.unescape(escape)
     if escape[0] == "%" and escape[1] != "u":

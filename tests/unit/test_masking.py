@@ -2,12 +2,14 @@ import base64
 import html
 import json
 import string
+import tracemalloc
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from procession.engine import unescaping
 from procession.engine.delivery import BODY_KEPT, excerpt, masked, reason, secrets_of
 from procession.engine.masking import mask
 
@@ -150,7 +152,54 @@ def test_an_excerpt_is_cut_after_what_it_hides():
 
     kept = excerpt(body[:BODY_KEPT], [SECRET])
 
-    assert kept == "x" * (BODY_KEPT - 8) + "[redacted]"
+    assert kept == "x" * (BODY_KEPT - 8) + "[redacte"
+
+
+@pytest.mark.parametrize("body", [b"e" * BODY_KEPT, b"\xff" * BODY_KEPT, b"\0" * BODY_KEPT])
+def test_an_excerpt_is_as_long_as_what_it_shows_or_shorter(body):
+    assert len(excerpt(body, ["eeee", "e"])) == BODY_KEPT
+
+
+def undone():
+    used = unescaping.meaning.cache_info()
+    return used.hits + used.misses
+
+
+def test_bytes_that_are_no_text_are_no_escapes_to_undo():
+    before = undone()
+
+    kept = excerpt(bytes(range(128, 256)) * 4 + SECRET.encode() + b"\xff" * 16, [SECRET])
+
+    assert kept.endswith("\\xfe\\xff[redacted]" + "\\xff" * 16)
+    assert undone() == before
+
+
+def test_no_escape_is_undone_more_often_than_there_are_rounds():
+    excerpt(b"it is", [SECRET])  # whose forms are known then
+    before = undone()
+
+    excerpt(b"%41" * 1_000, [SECRET])
+
+    assert undone() - before == 1_000
+
+
+def test_a_secret_among_other_bytes_is_masked():
+    assert excerpt(b"\xff\xfe" + SECRET.encode() + b"\x80", [SECRET]) == "\\xff\\xfe[redacted]\\x80"
+    assert excerpt(b"a " + SECRET.encode("latin-1") + b" b", [SECRET]) == "a [redacted] b"
+
+
+def test_of_a_long_secret_no_more_is_looked_at_than_the_text_has_room_for():
+    mask("HTTP 500", [SECRET], is_cut=True)
+    long = [f"{at}<\u0101%41" * 20_000 for at in range(3)]
+    tracemalloc.start()
+    try:
+        mask("HTTP 500", long, is_cut=True)
+        kept, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 10_000
+    assert most < 200_000
 
 
 @given(secrets, forms, st.integers(480, 500))
@@ -197,3 +246,12 @@ def test_the_beginning_of_an_escaped_secret_is_masked_wherever_it_is_cut(name):
 def test_a_body_that_ended_early_gives_away_no_beginning():
     assert excerpt(SECRET.encode()[:8], [SECRET]) == "[redacted]"
     assert excerpt(SECRET.encode()[:-1], [SECRET]) == "[redacted]"  # in the middle of a sign
+
+
+@pytest.mark.parametrize("name", sorted(CUT.keys() - {"in JSON", "lines in JSON"}))
+@pytest.mark.parametrize("kept", [200, BODY_KEPT - 10, BODY_KEPT])
+def test_the_beginning_of_a_long_secret_is_masked_wherever_it_is_cut(name, kept):
+    secret = "s3cr3t-+/&<ü=end 0123" * 1_000
+    body = f"it: {CUT[name](secret)}".encode()
+
+    assert excerpt(body[:kept], [secret]) == "it: [redacted]"
