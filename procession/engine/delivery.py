@@ -17,6 +17,7 @@ from procession.engine.redaction import MASK, redact, storable
 
 _SECRET_HEADER = re.compile(r"auth|cookie|signature|key|token|secret", re.IGNORECASE)
 _DECODER = codecs.getincrementaldecoder("utf-8")
+LEAST_SECRET = 4  # signs of a header's value that is looked for; `X-Author: e` would spoil a text
 BODY_KEPT = 4_096  # bytes, and then signs
 
 
@@ -64,7 +65,7 @@ def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(
         value
         for name, value in headers.items()
-        if is_secret_header(name) and name != IDEMPOTENCY_KEY
+        if len(value) >= LEAST_SECRET and is_secret_header(name) and name != IDEMPOTENCY_KEY
     )
 
 

@@ -139,7 +139,18 @@ def test_headers_that_may_let_in_lose_their_values():
         *list(headers)[:8],
     }
     assert (kept["webhook-id"], kept["X-Of-Mine"]) == ("i", "abc-[redacted]-abc")
-    assert set(secrets_of(headers)) == set(list(headers.values())[:8])
+    assert secrets_of(headers) == ("Bearer abc", "v1,abc")
+
+
+def test_a_header_that_only_sounds_like_a_secret_spoils_no_answer():
+    headers = {"X-Author": "e", "X-Keyword": "50", "X-Key": "1234"}
+    known = secrets_of(headers)
+
+    assert set(masked(headers).values()) == {"[redacted]"}
+    assert excerpt(b"The service 500 is not there: 1234", known) == (
+        "The service 500 is not there: [redacted]"
+    )
+    assert reason("HTTP 500", known) == "HTTP 500"
 
 
 def test_an_excerpt_is_text_that_can_be_stored():
