@@ -39,20 +39,18 @@ class Body:
         self._capture = capture
         self._unpacker = Unpacker(encoding)
         self._taken = 0
-        self._kept = bytearray()
         self.is_whole = True
 
     def __bytes__(self) -> bytes:
-        return bytes(self._kept[: self._capture.kept])
+        return bytes(self._unpacker.found[: self._capture.kept])
 
     def take(self, chunk: bytes) -> bool:
         """Whether more may be taken after this piece."""
         piece = chunk[: self._capture.wire - self._taken]
         self._taken += len(piece)
-        room = self._capture.kept + 1 - len(self._kept)  # one more than is kept shows that it is
-        if room > 0:
-            self._kept += self._unpacker.unpacked(piece, room)
-        too_much = len(self._kept) > self._capture.kept
+        most = self._capture.kept + 1  # one more than is kept shows that there is more
+        self._unpacker.take(piece, most)
+        too_much = len(self._unpacker.found) > self._capture.kept
         self.is_whole = self.is_whole and len(piece) == len(chunk) and not too_much
         over = self._unpacker.is_over or (self._capture.whole and too_much)
         return len(piece) == len(chunk) and not over

@@ -1,5 +1,6 @@
 import asyncio
 import gzip
+import random
 import resource
 import time
 import tracemalloc
@@ -118,6 +119,55 @@ def test_a_body_is_the_same_in_whatever_pieces_it_comes(size, whole):
         assert bytes(body) == (sent if sent[:4] == plain[2:6] else plain)
         assert all(more)
         assert body.is_whole
+
+
+PLAIN = b'{"plain": 1}' * 3
+LONG = random.Random(7).randbytes(3_000).hex().encode()
+
+
+def wrong(packed, at):
+    return packed[:at] + bytes((packed[at] ^ 1,)) + packed[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "sent", "kept"),
+    [
+        ("gzip", wrong(gzip.compress(LONG), -6), LONG),
+        ("deflate", wrong(zlib.compress(LONG), -1), LONG),
+        ("gzip", wrong(gzip.compress(b"hello"), -6), b"hello"),
+        ("gzip", gzip.compress(LONG) + wrong(gzip.compress(LONG), -6), LONG * 2),
+        ("gzip", wrong(gzip.compress(b""), -6), wrong(gzip.compress(b""), -6)),
+        ("gzip", PLAIN, PLAIN),
+        ("deflate", PLAIN, PLAIN),
+        ("deflate", zlib.compress(LONG)[2:-4], LONG),
+        ("deflate", zlib.compress(b"hello")[2:-4], b"hello"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+def test_what_breaks_is_kept_as_far_as_it_was_read_in_whatever_pieces(encoding, sent, kept, size):
+    body = Body(WHOLE, encoding)
+
+    for at in range(0, len(sent), size):
+        body.take(sent[at : at + size])
+
+    assert bytes(body) == kept
+
+
+@pytest.mark.parametrize("window", [31, 15, -15])
+def test_what_breaks_anywhere_is_read_alike_in_whatever_pieces(window):
+    packer = zlib.compressobj(wbits=window)
+    packed = packer.compress(LONG) + packer.flush()
+    chance = random.Random(7)
+
+    for _ in range(12):
+        sent = wrong(packed, chance.randrange(len(packed)))
+        at_once, by_bytes = (Body(WHOLE, "gzip" if window > 15 else "deflate") for _ in range(2))
+        at_once.take(sent)
+        for at in range(len(sent)):
+            if not by_bytes.take(sent[at : at + 1]):
+                break
+
+        assert bytes(at_once) == bytes(by_bytes)
 
 
 @pytest.mark.parametrize("behind", [b"j", b"j" * 100_000, b"\0" * 9, b"\x1f\x8bno", b"\x1f"])
