@@ -1,16 +1,18 @@
 """`procession export`: runs with their history, a JSON object a line, as the API shows each.
 
-A file that was left half written is gone on with behind its last whole line. On standard output
-there are the runs and nothing else; what came of it is said on standard error.
+A file is gone on with behind its last whole line: by what has changed since, or was committed late,
+and is not in it as it stands now. On standard output there are the runs and nothing else; what came
+of it is said on standard error.
 """
 
 import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -24,9 +26,19 @@ from procession.app.refusal import ArgumentError, RefusalError
 from procession.app.settings import Settings
 from procession.app.start import arrive_and_check, begin, refusing, run
 from procession.queue.access import knows_tenant
-from procession.queue.archive import Chosen, Reached, pages
+from procession.queue.archive import BEGINNING, MARGIN, Chosen, Reached, pages
 from procession.queue.outage import OUTAGES
 from procession.queue.pool import make_pool
+
+As = tuple[UUID, datetime]  # a run as it stood since then
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What there is in the file behind the place to go on from."""
+
+    reached: Reached = field(default_factory=Reached)
+    known: frozenset[As] = frozenset()
 
 
 @dataclass(slots=True)
@@ -34,7 +46,7 @@ class Out:
     """Where the runs go, behind what is there already."""
 
     file: BinaryIO
-    reached: Reached
+    tail: Tail = field(default_factory=Tail)
     count: int = 0
 
 
@@ -42,7 +54,8 @@ class Line(msgspec.Struct, rename="camel"):
     """What a line says of where it stands."""
 
     id: UUID
-    created_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None
 
 
 @refusing()
@@ -60,9 +73,11 @@ async def _exported(settings: Settings, given: argparse.Namespace) -> int:
     async with make_pool(settings.database) as pool, pool.connection() as conn:
         if not await knows_tenant(conn, given.tenant):
             raise ArgumentError(f"There is no tenant {given.tenant} (--tenant).")
-        with _opened(given.output, resume=given.resume) as out, _told(given.output, out):
-            async for page in pages(conn, given.tenant, chosen, out.reached):
-                for view in await viewed(conn, page):
+        with _opened(given, chosen) as out, _told(given.output, out):
+            known = out.tail.known
+            async for page in pages(conn, given.tenant, chosen, out.tail.reached):
+                new = [one for one in page if (one.id, one.updated_at) not in known]
+                for view in await viewed(conn, new):
                     out.file.write(view.model_dump_json(by_alias=True).encode() + b"\n")
                     out.count += 1
             out.file.flush()
@@ -87,13 +102,14 @@ def _told(path: Path | None, out: Out) -> Generator[None]:
 
 
 @contextmanager
-def _opened(path: Path | None, *, resume: bool) -> Generator[Out]:
+def _opened(given: argparse.Namespace, chosen: Chosen) -> Generator[Out]:
+    path: Path | None = given.output
     if path is None:
-        yield Out(sys.stdout.buffer, Reached())
+        yield Out(sys.stdout.buffer)
         return
     try:
-        with path.open("r+b" if resume else "xb") as file:
-            yield Out(file, _reached(file, path) if resume else Reached())
+        with path.open("r+b" if given.resume else "xb") as file:
+            yield Out(file, _tail(file, path, chosen)) if given.resume else Out(file)
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
@@ -103,18 +119,36 @@ def _opened(path: Path | None, *, resume: bool) -> Generator[Out]:
         raise ArgumentError(f"Nothing can be written to {path} (--output): {why}.") from None
 
 
-def _reached(file: BinaryIO, path: Path) -> Reached:
-    """What the last whole line holds; what follows it is cut off."""
-    last, end = b"", 0
+def _tail(file: BinaryIO, path: Path, chosen: Chosen) -> Tail:
+    """What the last of the whole lines hold; what follows them is cut off."""
+    try:
+        return _held(_whole(file), chosen)
+    except msgspec.MsgspecError:
+        raise ArgumentError(f"A line of {path} (--output) is no run.") from None
+
+
+def _whole(file: BinaryIO) -> Generator[Line]:
+    end = 0
     for line in file:
         if line.endswith(b"\n"):
-            last, end = line, end + len(line)
+            end += len(line)
+            yield msgspec.json.decode(line, type=Line)
     file.seek(end)
     file.truncate()
-    if not last:
-        return Reached()
-    try:
-        found = msgspec.json.decode(last, type=Line)
-    except msgspec.MsgspecError:
-        raise ArgumentError(f"The last line of {path} (--output) is no run.") from None
-    return Reached(found.created_at, found.id)
+
+
+def _held(lines: Iterable[Line], chosen: Chosen) -> Tail:
+    """From where to go on, and which runs behind that the file has.
+
+    A run that ended later than another may have changed earlier, since that has changed once more.
+    With a bound on the end the file may lack it: so it is gone on from the latest end, then.
+    """
+    from_, held = BEGINNING, deque[Line]()
+    for line in lines:
+        held.append(line)
+        at = line.completed_at if chosen.ended_before else line.updated_at
+        if at and at > from_ + MARGIN:
+            from_ = at - MARGIN
+        while held and held[0].updated_at < from_:
+            held.popleft()
+    return Tail(Reached(from_), frozenset((one.id, one.updated_at) for one in held))

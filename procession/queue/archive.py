@@ -1,12 +1,13 @@
-"""Reading a tenant's runs to keep them elsewhere: the oldest first, each once, a page at a time.
+"""Reading a tenant's runs to keep them elsewhere, a page at a time, by when they last changed.
 
-The order is that in which they were queued, which does not change. What was read is known by its
-last run, so that another process can go on behind it.
+So one that comes to be chosen later than a younger one, by ending or by being committed, is behind
+what was read and not before it. Its time is taken before its transaction ends: who goes on begins
+the `MARGIN` before the last run that was read, and leaves out what there is of it already.
 """
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import LiteralString
 from uuid import UUID
 
@@ -19,18 +20,20 @@ from procession.queue.stored_run import READ, StoredRun, stored
 PAGE = 100  # runs; with a history of 20 attempts an action, some megabytes
 NONE = UUID(int=0)
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+# No transaction of ours lives as long, whatever it waits for; and it bears a clock that was set.
+MARGIN = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
     """The last run that was read, by its place in the order."""
 
-    created_at: datetime = BEGINNING
+    updated_at: datetime = BEGINNING
     id: UUID = NONE
 
     @property
     def values(self) -> Mapping[str, object]:
-        return {"at": self.created_at, "behind": self.id}
+        return {"at": self.updated_at, "behind": self.id}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,20 +50,18 @@ class Chosen:
 
 PIECES: dict[str, LiteralString] = {
     "statuses": "and status = any (%(statuses)s)",
-    "ended_before": "and created_at < %(ended_before)s and completed_at < %(ended_before)s",
+    "ended_before": "and completed_at < %(ended_before)s",
 }
 
-# The index of the newest, read from its end.
 NEXT = READ.replace(
     "/* which */",
     """
       and run.id = any (array(
             select id from run
-            where tenant = %(tenant)s and created_at >= %(at)s
-              and (created_at > %(at)s or id < %(behind)s) /* filters */
-            order by created_at, id desc
+            where tenant = %(tenant)s and (updated_at, id) > (%(at)s, %(behind)s) /* filters */
+            order by updated_at, id
             limit %(limit)s))
-    order by run.created_at, run.id desc
+    order by run.updated_at, run.id
 """,
 )
 
@@ -78,6 +79,6 @@ async def pages(
             found = [stored(row) async for row in cursor]
         if found:
             yield found
-            reached = Reached(found[-1].created_at, found[-1].id)
+            reached = Reached(found[-1].updated_at, found[-1].id)
         if len(found) < PAGE:
             return
