@@ -50,9 +50,7 @@ def mask(text: str, secrets: Iterable[str], *, is_cut: bool = False) -> str:
         {form for one in known for form in (*one.whole, *one.in_lines)},
         {form for one in known for form in one.in_lines},
     )
-    if not any(_found(text, forms, is_cut=is_cut, placed=False)):
-        return text
-    return _without(text, _found(text, forms, is_cut=is_cut, placed=True))
+    return _without(text, set(_found(text, forms, is_cut=is_cut)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +63,9 @@ class Forms:
 
 def _undone(secret: str, longest: int) -> Iterator[str]:
     """What a secret that looks escaped becomes where it is undone with what is around it."""
-    for shown, _ in islice(readings(secret[: longest * LONGEST_ESCAPE]), 1, None):
-        if len(shown) >= LEAST_PART:
-            yield shown[:longest]
+    for one in islice(readings(secret[: longest * LONGEST_ESCAPE]), 1, None):
+        if len(one.text) >= LEAST_PART:
+            yield one.text[:longest]
 
 
 def _in_one_piece(secret: str) -> Iterator[str]:
@@ -113,10 +111,10 @@ def _middle(raw: bytes, before: int) -> bytes:
     return encoded[first:last]
 
 
-def _found(text: str, forms: Forms, *, is_cut: bool, placed: bool) -> Iterator[Span]:
+def _found(text: str, forms: Forms, *, is_cut: bool) -> Iterator[Span]:
     """Where a form stands: as it is, escaped by somebody's encoder, or parted into lines."""
-    shown = list(readings(text, placed=placed))
-    lines = [squeezed(one) for one in shown if _SPACE.search(one[0])]
+    shown = list(readings(text))
+    lines = [squeezed(one) for one in shown if _SPACE.search(one.text)]
     for one in shown:
         yield from _standing(one, forms.whole)
     for one in lines:
@@ -131,20 +129,18 @@ def _found(text: str, forms: Forms, *, is_cut: bool, placed: bool) -> Iterator[S
 
 
 def _standing(reading: Reading, forms: Iterable[str]) -> Iterator[Span]:
-    shown, where = reading
     for form in forms:
-        at = shown.find(form)
+        at = reading.text.find(form)
         while at >= 0:
             end = at + len(form)
-            yield (where[at][0], where[end - 1][1]) if where else (at, end)
-            at = shown.find(form, end)
+            yield reading.place(at, end)
+            at = reading.text.find(form, end)
 
 
 def _begun(reading: Reading, forms: Iterable[str], end: int) -> Iterator[Span]:
     """What is left of the text from where a form begins that its end cuts off."""
-    shown, where = reading
-    if (at := _beginning(shown, forms)) is not None:
-        yield (where[at][0], end) if where else (at, end)
+    if (at := _beginning(reading.text, forms)) is not None:
+        yield reading.place(at, at + 1)[0], end
 
 
 def _without(text: str, spans: Iterable[Span]) -> str:

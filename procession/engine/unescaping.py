@@ -7,8 +7,11 @@ nothing that is looked for, and need no places.
 
 import html
 import re
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import accumulate
 
 ROUNDS = 3  # one escape inside another: HTML inside JSON, JSON inside JSON
 _BYTE, _NEXT = "%[0-9a-fA-F]{2}", "%[89abAB][0-9a-fA-F]"
@@ -26,71 +29,87 @@ _BROKEN = re.compile(  # an escape that was cut
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _RAW = re.compile(r"[\udc80-\udcff]")  # bytes that are no UTF-8, as surrogateescape decodes them
 _SIGNS = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}  # of an older encoding
-_SOLID = re.compile(r"\S+")
+_SPACES = re.compile(r"(\s+)")
 
 LONGEST_BROKEN = 16
 
 Span = tuple[int, int]
-Reading = tuple[str, list[Span] | None]  # the signs, and the place of each in the text
 
 
-def readings(text: str, *, placed: bool = False) -> Iterator[Reading]:
+@dataclass(frozen=True)
+class Reading:
+    """A text as it is read, and the parts of another that it was made of, one for one."""
+
+    text: str
+    of: "Reading | None" = None
+    parts: Sequence[str] = ()  # every second of them, from the second on, became something else
+    became: Sequence[str] = ()
+
+    def place(self, begin: int, end: int) -> Span:
+        """Where in the first text the signs from here to there stand."""
+        if self.of is None:
+            return begin, end
+        return self.of.place(self._origin(begin)[0], self._origin(end - 1)[1])
+
+    def _origin(self, at: int) -> Span:
+        was, is_now = self._ends
+        part = bisect_right(is_now, at)
+        if part % 2:
+            return was[part - 1], was[part]
+        origin = was[part] - (is_now[part] - at)
+        return origin, origin + 1
+
+    @cached_property  # most texts hold nothing that is looked for
+    def _ends(self) -> tuple[Sequence[int], Sequence[int]]:
+        return tuple(accumulate(map(len, self.parts))), tuple(accumulate(map(len, self.became)))
+
+
+def readings(text: str) -> Iterator[Reading]:
     """The text as it is, and with its escapes undone, once and again."""
-    text = text.translate(_SIGNS) if _RAW.search(text) else text
-    one = text, [(at, at + 1) for at in range(len(text))] if placed else None
+    one = Reading(text.translate(_SIGNS) if _RAW.search(text) else text)
     yield one
     for _ in range(ROUNDS):
-        if not _ESCAPE.search(one[0]):
+        if not _ESCAPE.search(one.text):
             return
-        one = _undone(*one)
+        one = _undone(one)
         yield one
 
 
-def broken(whole: Sequence[Reading]) -> Iterator[Reading]:
+def broken(whole: Iterable[Reading]) -> Iterator[Reading]:
     """The readings of a text that was cut, without what the cut broke, where it broke anything."""
     last: Reading | None = None  # as long as nothing is broken
     for one in whole:
-        known = one if last is None else _undone(*last)
-        text = without_broken(known[0])
-        if last is None and len(text) == len(one[0]):
+        if last and not _ESCAPE.search(last.text):
+            return
+        known = _undone(last) if last else one
+        text = _without_broken(known.text)
+        if last is None and len(text) == len(one.text):
             continue
-        last = text, known[1] and known[1][: len(text)]
+        last = replace(known, text=text)
         yield last
 
 
 def squeezed(reading: Reading) -> Reading:
     """What it reads without white space, as base64 is that came in lines."""
-    text, where = reading
-    if where is not None:
-        solid = (found.span() for found in _SOLID.finditer(text))
-        where = [place for begin, end in solid for place in where[begin:end]]
-    return "".join(_SOLID.findall(text)), where
+    parts = _SPACES.split(reading.text)
+    return _made(reading, parts, [""] * (len(parts) // 2))
 
 
-def without_broken(text: str) -> str:
+def _without_broken(text: str) -> str:
     """The text up to an escape that was cut at its end."""
     found = _BROKEN.search(text, max(0, len(text) - LONGEST_BROKEN))
     return text[: found.start()] if found else text
 
 
-def _undone(text: str, where: list[Span] | None) -> Reading:
-    if where is None:
-        parts = _ESCAPE.split(text)
-        parts[1::2] = map(meaning, parts[1::2])
-        return "".join(parts), None
-    signs: list[str] = []
-    places: list[Span] = []
-    done = 0
-    for found in _ESCAPE.finditer(text):
-        begin, end = found.span()
-        sign = meaning(found[0])
-        signs += (text[done:begin], sign)
-        places += where[done:begin]
-        places += [(where[begin][0], where[end - 1][1])] * len(sign)
-        done = end
-    signs.append(text[done:])
-    places += where[done:]
-    return "".join(signs), places
+def _undone(reading: Reading) -> Reading:
+    parts = _ESCAPE.split(reading.text)
+    return _made(reading, parts, map(meaning, parts[1::2]))
+
+
+def _made(of: Reading, parts: Sequence[str], others: Iterable[str]) -> Reading:
+    became = list(parts)
+    became[1::2] = others
+    return Reading("".join(became), of, parts, became)
 
 
 @lru_cache(maxsize=4_096)  # each is short, and stands in a text again and again
