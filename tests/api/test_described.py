@@ -210,7 +210,7 @@ async def furnish(conn, call):
 @pytest.mark.parametrize(
     "attempted",
     [
-        ("Admin", 3),
+        ("Admin", 2),
         pytest.param(("Admin", 30), marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
         pytest.param(("Viewer", 10), marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
         pytest.param(("Nobody", 5), marks=[pytest.mark.slow, pytest.mark.timeout(600)]),

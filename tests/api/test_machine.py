@@ -565,7 +565,7 @@ def going_through(database, **more):
 
 @pytest.mark.timeout(400)  # what fails is made smaller first
 def test_any_order_of_events(database):
-    going_through(database, max_examples=25, stateful_step_count=25, derandomize=True)
+    going_through(database, max_examples=15, stateful_step_count=25, derandomize=True)
 
 
 @pytest.mark.timeout(400)

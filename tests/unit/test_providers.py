@@ -137,10 +137,11 @@ def test_vercel_is_all_three_or_none(given, one):
 )
 def test_a_value_out_of_range_is_named(given, name, value, takes):
     given({name: value})
+    shown = value.replace("\n", r"\n")
 
     for process in ("api", "worker", "migrate"):
         (fault,) = faults(process)
-        assert fault.startswith(f"{name}={value}: takes {takes}")
+        assert fault.startswith(f"{name}={shown}: takes {takes}")
 
 
 @pytest.mark.parametrize(
