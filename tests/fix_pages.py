@@ -48,7 +48,8 @@ class Page:
             said, _ = await shell.communicate()
         shown = [lines(one) for one in said.decode().split(END)][:-1]
         assert len(shown) == len(self.commands) * times, said.decode()
-        assert [line for block in shown for line in block if MISHAPS.search(line)] == []
+        mishaps = [line for block in shown for line in block if MISHAPS.search(line)]
+        assert mishaps == [], said.decode()
         return shown
 
 

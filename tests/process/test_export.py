@@ -236,15 +236,25 @@ async def test_pages_give_every_run_once_whatever_shares_its_time(conn, workflow
     assert [one.updated_at for one in read] == sorted(one.updated_at for one in read)
 
 
+MANY = """
+    insert into run (tenant, id, workflow_id, workflow_version, workflow_name, content_type,
+                     entry_id, trigger, status, created_at, updated_at, completed_at, actions)
+    select tenant, gen_random_uuid(), workflow_id, 1, workflow_name, content_type, 'e-' || i,
+           trigger, 'Succeeded', created_at + i * interval '1 s', created_at + i * interval '1 s',
+           created_at, actions
+    from run, generate_series(1, 5000) as i
+"""
+
+
 async def test_a_page_is_read_along_the_index_of_changes(conn, workflow_id):
     await add(conn, workflow_id, DONE, DONE)
+    await conn.execute(MANY)
+    await conn.execute("analyze run")
     chosen = Chosen(ended_before=datetime.now(UTC))
     wanted = {"tenant": "default", "limit": 3, "at": BEGINNING, "behind": Reached().id}
-    await conn.execute("set enable_seqscan = off; set enable_bitmapscan = off")
 
     cursor = await conn.execute(f"explain {archive.NEXT}", wanted | dict(chosen.values))
 
     plan = "\n".join([row[0] for row in await cursor.fetchall()])
     assert "using run_changes" in plan
     assert "Sort Key: run_1" not in plan
-    await conn.execute("reset enable_seqscan; reset enable_bitmapscan")

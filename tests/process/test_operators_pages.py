@@ -100,7 +100,7 @@ async def test_an_upgrade_goes_as_its_page_says_and_back_to_the_backup(
     name = f"{urlsplit(fresh.url).path[1:]}_before"
     beside = urlsplit(fresh.url)._replace(path=f"/{name}").geturl()
     here = {
-        f"{ELSEWHERE}_before": beside,
+        f"{ELSEWHERE}_before": shlex.quote(beside),
         "create database procession_before": f"create database {name}",
     }
     after = f"\npsql --quiet {shlex.quote(fresh.url)} -c 'drop database {name}'"
