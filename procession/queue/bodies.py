@@ -12,7 +12,7 @@ from enum import Enum, auto
 from msgspec import json
 
 from procession.queue.acting import Acting
-from procession.queue.outage import FAULTS, OUTAGES
+from procession.queue.outage import OUTAGES
 from procession.queue.pool import Pool
 
 log = logging.getLogger(__name__)
@@ -125,13 +125,13 @@ class Bodies:
                 await asyncio.sleep(0)
 
     async def _write(self, group: list[_Body]) -> None:
-        rows = json.encode([one.row for one in group]).decode()
         try:
+            rows = json.encode([one.row for one in group]).decode()
             async with self._pool.connection() as conn:
                 cursor = await conn.execute(KEEP, {"rows": rows})
                 locked = set(await cursor.fetchall())
-        except FAULTS as error:
-            if len(group) > 1 and not isinstance(error, OUTAGES):  # one that Postgres refuses
+        except Exception as error:  # noqa: BLE001  whatever one of them met, the others go on
+            if len(group) > 1 and not isinstance(error, OUTAGES):  # it may be one that is refused
                 for one in group:
                     await self._write([one])
                 return

@@ -160,14 +160,17 @@ async def test_a_run_that_is_locked_for_a_moment_keeps_its_body(conn, pool, held
     assert [body for body, _ in await bodies_of(conn)][7:9] == ["x", "x"]
 
 
-async def test_a_body_that_postgres_refuses_keeps_no_other_from_being_kept(
-    conn, pool, held, caplog
+@pytest.mark.parametrize(
+    ("odd", "why"), [("\0", "UntranslatableCharacter"), ("\ud800", "UnicodeEncodeError")]
+)
+async def test_a_body_that_cannot_be_kept_keeps_no_other_from_being_kept(  # noqa: PLR0913, PLR0917
+    conn, pool, held, caplog, odd, why
 ):
     bodies = Bodies(pool)
 
     await asyncio.gather(
-        *(bodies.keep(one, 0, "\0" if one is held[3] else "x", undo=False) for one in held)
+        *(bodies.keep(one, 0, odd if one is held[3] else "x", undo=False) for one in held)
     )
 
     assert [body for body, _ in await bodies_of(conn)] == ["x"] * 3 + [None] + ["x"] * 16
-    assert caplog.text.count("cannot be kept before: UntranslatableCharacter") == 1
+    assert caplog.text.count(f"cannot be kept before: {why}") == 1
