@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from time import monotonic
 from typing import cast
 
 from msgspec.structs import replace as changed
 from procrastinate import JobContext
 
-from procession.actions.attempt import Attempt
+from procession.actions.attempt import Attempt, Performed
 from procession.actions.base import Event, Kept, Tenant
 from procession.actions.perform import perform
 from procession.actions.registry import Registry
 from procession.engine.access import Actor, ActorKind
 from procession.engine.branches import requests_in
 from procession.engine.document import put
+from procession.engine.outcome import Failed
 from procession.engine.workflow import ActionDefinition, Compensate
 from procession.outbound.http import Client
 from procession.queue import requests
@@ -78,12 +80,9 @@ async def carry_out(performer: Performer, claim: Claim) -> None:
     about.set(claim.about)
     acting = acting_of(claim, performer.max_depth)
     store = partial(performer.bodies.keep, acting, claim.ordinal, undo=claim.undo)
-    kept = Kept(claim.action.body, store=store)
-    to_perform = attempt_of(claim, performer)
+    kept, began = Kept(claim.action.body, store=store), monotonic()
     try:
-        stored = await stored_requests(performer.pool, claim.tenant.slug, to_perform.action)
-        to_perform = replace(to_perform, requests=stored)
-        claim = await promised(performer, claim, acting, to_perform)
+        to_perform, claim = await prepared(performer, claim, acting)
         performed = await perform(
             performer.registry,
             to_perform,
@@ -98,8 +97,26 @@ async def carry_out(performer: Performer, claim: Claim) -> None:
         else:  # the worker stops
             await performer.recorder.release(claim, body=kept.body, deliveries=kept.deliveries)
         raise
+    except Exception as error:  # noqa: BLE001  whatever it met on the way is recorded
+        performed = broken(error, kept, began)
     ended = Ended(performed.outcome, performed.duration_ms, performed.body, performed.deliveries)
     await performer.recorder.record(claim, ended)
+
+
+def broken(error: Exception, kept: Kept, began: float) -> Performed:
+    """What comes of an attempt that met an error on our side of its action."""
+    name = type(error).__name__
+    log.error("An attempt cannot be performed: %s", name)
+    took = round((monotonic() - began) * 1000)
+    return Performed(Failed(name, retryable=True), took, kept.body, tuple(kept.deliveries))
+
+
+async def prepared(performer: Performer, claim: Claim, acting: Acting) -> tuple[Attempt, Claim]:
+    """What is to be performed, and the claim with what was promised of it."""
+    attempt = attempt_of(claim, performer)
+    stored = await stored_requests(performer.pool, claim.tenant.slug, attempt.action)
+    attempt = replace(attempt, requests=stored)
+    return attempt, await promised(performer, claim, acting, attempt)
 
 
 async def stored_requests(

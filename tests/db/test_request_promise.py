@@ -197,3 +197,32 @@ async def test_a_branch_that_is_not_picked_may_be_anything(make, sender, working
     async with working() as heard:
         await heard.wait(Recorded)
         assert len(receiver.received) == 1
+
+
+@pytest.fixture
+async def refusing(conn):
+    """Postgres refuses each promise."""
+    await conn.execute(
+        """create function refuse() returns trigger language plpgsql as
+           $$ begin raise exception using errcode = 'check_violation'; end $$;
+           create trigger refuse before update on run for each row
+           when (new.version = old.version and new.actions @> '[{"repeatable": true}]')
+           execute function refuse()"""
+    )
+    yield
+    await conn.execute("drop trigger refuse on run; drop function refuse()")
+
+
+@pytest.mark.usefixtures("refusing")
+async def test_an_attempt_whose_promise_is_refused_is_recorded_and_tried_again(conn, make, worked):
+    worked.plain.repeatable = lambda _: True
+    ids = await (await make("Plain")).queue(2)
+
+    async with worked.working():
+        recorded = await worked.heard.wait(Recorded, 2)
+
+    assert {one.claim.id for one in recorded} == set(ids)
+    told = "select status, actions #>> '{0,error}', actions #> '{0,failures}' from run"
+    cursor = await conn.execute(told)
+    assert await cursor.fetchall() == [("Pending", "CheckViolation", 1)] * 2
+    assert worked.plain.seen == []
