@@ -51,4 +51,6 @@ def _due_undo(run: Run, definition: Definition, now: datetime) -> Due | None:
 
 def _from_when(action: Action, run: Run, now: datetime) -> datetime:
     waits_until = action.next_attempt_at
-    return run.created_at if waits_until is None or waits_until <= now else waits_until
+    if waits_until is None or waits_until <= now:
+        return min(run.created_at, now)  # a clock may have been set since, and a row edited
+    return waits_until

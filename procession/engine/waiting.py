@@ -58,7 +58,8 @@ def waiting(  # noqa: PLR0913 - what the reasons ask for
     if not any(
         found.type in one.action_types and one.document_format >= document_format for one in workers
     ):
-        until = None if no_worker_since is None else no_worker_since + UNSERVED_AFTER
+        seen_at = no_worker_since if no_worker_since and no_worker_since <= now else None
+        until = seen_at and seen_at + UNSERVED_AFTER
         return Waiting(
             reason=Reason.NO_WORKER, ordinal=found.ordinal, until=until, action_type=found.type
         )

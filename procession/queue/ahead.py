@@ -32,7 +32,7 @@ NEXT_DUE = """
     select extract(epoch from min(head.due_at) - clock_timestamp())::float8
     from turn cross join lateral (
         select run.due_at from run
-        where run.tenant = turn.tenant and run.due_at is not null and run.due_at > now()
+        where run.tenant = turn.tenant and run.due_at > now() and run.due_at < 'infinity'
         order by run.due_at limit 1
     ) as head
 """

@@ -53,12 +53,14 @@ PIECES: dict[str, LiteralString] = {
     "ended_before": "and completed_at < %(ended_before)s",
 }
 
-NEXT = READ.replace(
+# The place is what the row says, to the letter: it may be a time that no calendar of ours has.
+NEXT = READ.replace("run.updated_at,", "run.updated_at, run.updated_at::text as place,").replace(
     "/* which */",
     """
       and run.id = any (array(
             select id from run
-            where tenant = %(tenant)s and (updated_at, id) > (%(at)s, %(behind)s) /* filters */
+            where tenant = %(tenant)s
+              and (updated_at, id) > (%(at)s::timestamptz, %(behind)s) /* filters */
             order by updated_at, id
             limit %(limit)s))
     order by run.updated_at, run.id
@@ -72,13 +74,13 @@ async def pages(
     """What there is behind the place, until there is no more."""
     pieces: list[LiteralString] = [PIECES[name] for name, value in chosen.values.items() if value]
     statement = NEXT.replace("/* filters */", " ".join(pieces))
+    wanted = {"tenant": tenant, "limit": PAGE, **chosen.values, **reached.values}
     while True:
-        wanted = {"tenant": tenant, "limit": PAGE, **chosen.values, **reached.values}
         async with conn.cursor(row_factory=dict_row) as cursor:
             await cursor.execute(statement, wanted)
-            found = [stored(row) async for row in cursor]
-        if found:
-            yield found
-            reached = Reached(found[-1].updated_at, found[-1].id)
-        if len(found) < PAGE:
+            rows = await cursor.fetchall()
+        if rows:
+            yield [stored(row) for row in rows]
+            wanted |= {"at": rows[-1]["place"], "behind": rows[-1]["id"]}
+        if len(rows) < PAGE:
             return

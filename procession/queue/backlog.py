@@ -34,7 +34,8 @@ MEASURE = """
                 order by run.tenant limit 1)
         from turn where turn.tenant is not null
     ), by_workflow as materialized (
-        select turn.tenant, due.workflow_id, count(*) as runs, min(due.created_at) as oldest
+        select turn.tenant, due.workflow_id, count(*) as runs,
+               min(due.created_at) filter (where isfinite(due.created_at)) as oldest
         from turn cross join lateral (
             select run.workflow_id, run.created_at from run
             where run.tenant = turn.tenant and run.due_at is not null and run.due_at <= now()
@@ -48,7 +49,8 @@ MEASURE = """
                where workflow.tenant = by_workflow.tenant
                  and workflow.id = by_workflow.workflow_id)
     ), lapsed as materialized (
-        select count(*) as leases, min(lease_until) as oldest from run
+        select count(*) as leases,
+               min(lease_until) filter (where isfinite(lease_until)) as oldest from run
         where lease_token is not null and lease_until < now()
     )
     update backlog

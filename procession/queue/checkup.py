@@ -125,10 +125,11 @@ WORK = """
          where heartbeat_at > now() - interval '15 seconds' and claims) as claiming,
         (select count(*) from run where due_at is not null and due_at <= now()) as due,
         (select coalesce(extract(epoch from now() - min(due_at)), 0)::float8 from run
-         where due_at is not null and due_at <= now()) as oldest_due,
+         where due_at <= now() and due_at > '-infinity') as oldest_due,
         (select count(*) from run where lease_token is not null and lease_until < now()) as lapsed,
         (select coalesce(extract(epoch from now() - min(lease_until)), 0)::float8 from run
-         where lease_token is not null and lease_until < now()) as oldest_lapsed,
+         where lease_token is not null and lease_until < now() and lease_until > '-infinity')
+          as oldest_lapsed,
         (select count(*) from run where no_worker_since is not null) as unserved,
         (select begun_at from sweep where name = 'retention') as swept_at,
         now() as now

@@ -8,16 +8,14 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from time import monotonic
 
-from psycopg import Connection, DataError, Error, connect
-from psycopg.abc import Buffer
+from psycopg import Connection, Error, connect
 from psycopg.errors import LockNotAvailable
 from psycopg.rows import TupleRow
-from psycopg.types.datetime import TimestamptzLoader
-from typing_extensions import override
 
+from procession.queue.moments import bear_with_any
 from procession.queue.pool import Database
 from procession.queue.types import Claim, about
 
@@ -43,24 +41,8 @@ def connection(database: Database) -> SyncConnection:
         keepalives_count=3,
         tcp_user_timeout=5000,
     )
-    conn.adapters.register_loader("timestamptz", _Clamped)
+    bear_with_any(conn)
     return conn
-
-
-FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-
-
-class _Clamped(TimestamptzLoader):
-    """Reads infinity, and what else no calendar has, as its end: it would end each statement."""
-
-    @override
-    def load(self, data: Buffer) -> datetime:
-        try:
-            return super().load(data)
-        except DataError:
-            text = bytes(data)
-            is_before = text.startswith(b"-") or text.endswith(b"BC")
-            return FIRST if is_before else LAST
 
 
 @dataclass(frozen=True, slots=True)

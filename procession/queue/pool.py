@@ -9,6 +9,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
 from procession.queue.lively import LivelyPool
+from procession.queue.moments import bear_with_any
 
 Connection = AsyncConnection[TupleRow]
 Pool = AsyncConnectionPool[Connection]
@@ -71,9 +72,10 @@ class Database:
         )
 
 
-async def autocommit(conn: AsyncConnection[Any]) -> None:
+async def configure(conn: AsyncConnection[Any]) -> None:
     """Make a lone statement its own transaction; several stand in `conn.transaction()`."""
     await conn.set_autocommit(True)
+    bear_with_any(conn)
 
 
 def make_pool(database: Database) -> Pool:
@@ -85,6 +87,6 @@ def make_pool(database: Database) -> Pool:
         max_size=database.pool_max,
         timeout=database.connect_timeout,
         reconnect_timeout=RECONNECTING,
-        configure=autocommit,
+        configure=configure,
         open=False,
     )

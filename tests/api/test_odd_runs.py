@@ -174,3 +174,31 @@ async def test_a_rollback_that_nothing_goes_on_with_can_be_ended(conn, admin):
 
     assert (await get(admin, f"/{run_id}"))["waiting"]["reason"] == "NoWorker"
     assert (await admin.post(f"/api/workflow-runs/{run_id}/cancel")).json()["status"] == "Cancelled"
+
+
+@pytest.mark.parametrize(
+    ("moment", "told"),
+    [
+        ("infinity", "9999-12-31T23:59:59.999999Z"),
+        ("20000-01-01", "9999-12-31T23:59:59.999999Z"),
+        ("0044-03-15 BC", "0001-01-01T00:00:00.000000Z"),
+    ],
+)
+async def test_a_time_that_no_calendar_has_is_shown_as_the_end_of_all_time(
+    conn, admin, workflow_id, moment, told
+):
+    ids = [str(await add_run(conn, workflow_id)) for _ in range(3)]
+    for column in ("created_at", "updated_at", "no_worker_since"):
+        await edit(conn, ids[1], column, moment)
+    for table in ("workflow", "tenant"):
+        await conn.execute(f"update {table} set created_at = %s", (moment,))
+
+    listed, one = await get(admin), await get(admin, f"/{ids[1]}")
+
+    assert {run["id"] for run in listed["items"]} == set(ids)
+    assert one["createdAt"] == one["updatedAt"] == told
+    assert one["waiting"]["reason"] == "NoWorker"
+    workflows = (await admin.get("/api/workflows")).json()["items"]
+    assert [x["createdAt"] for x in workflows] == [told]
+    cancelled = await admin.post(f"/api/workflow-runs/{ids[1]}/cancel")
+    assert (cancelled.status_code, cancelled.json()["status"]) == (200, "Cancelled")
