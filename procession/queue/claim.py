@@ -18,10 +18,10 @@ from msgspec import json
 from psycopg import DataError, IntegrityError
 
 from procession.engine.content_type import ContentType
-from procession.engine.entry import Entry
 from procession.engine.run import DOCUMENT_FORMAT, Action, Compensation, Run
 from procession.engine.workflow import Definition
 from procession.queue.pool import Connection
+from procession.queue.stored_entry import entry_in
 from procession.queue.types import Claim, Event, Tenant
 from procession.queue.walk import NEXT_ORDINAL, NEXT_TYPE
 
@@ -183,7 +183,6 @@ async def claim(conn: Connection, wanted: Wanted, slots: int, after: str = "") -
 _actions = json.Decoder(tuple[Action, ...]).decode
 _outputs = json.Decoder(dict[int, dict[str, str]]).decode
 _event = json.Decoder(Event).decode
-_entry = json.Decoder(Entry).decode
 # The same few texts come with every claim of a workflow; a long one is decoded each time, so that
 # what is kept stays small.
 LONGEST_KEPT = 32_768
@@ -234,7 +233,7 @@ def _claimed(row: tuple[Any, ...], asked_at: float) -> Claim:
         traceparent=row[14],
         definition=definition_of(row[15]),
         defined=content_type_of(row[16]),
-        entry=None if row[17] is None else _entry(row[17]),
+        entry=None if row[17] is None else entry_in(row[17]),
         run=run_of(row[18:24]),
         version=row[24],
         ordinal=row[25],

@@ -24,6 +24,7 @@ from procession.queue.content_types import decoded
 from procession.queue.matching import Matched, match, matching
 from procession.queue.pool import Connection
 from procession.queue.start import Cause, NewRun, Origin, start
+from procession.queue.stored_entry import entry_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ async def lock(conn: Connection, key: Key) -> Found | None:
     row = await (await conn.execute(LOCK, msgspec.structs.asdict(key))).fetchone()
     if row is None:
         return None
-    entry = None if row[1] is None else msgspec.json.decode(row[1], type=Entry)
+    entry = None if row[1] is None else entry_in(row[1])
     return Found(decoded(row[0]), entry, row[2])
 
 

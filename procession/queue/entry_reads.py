@@ -12,6 +12,7 @@ from procession.engine.entry import Entry
 from procession.queue.content_types import decoded
 from procession.queue.pool import Connection
 from procession.queue.runs import Span
+from procession.queue.stored_entry import entry_in
 
 ONE = """
     select definition::text, row_to_json(entry)::text
@@ -24,11 +25,7 @@ ONE = """
 
 async def one(conn: Connection, key: Key) -> tuple[Entry, ContentType] | None:
     row = await (await conn.execute(ONE, msgspec.structs.asdict(key))).fetchone()
-    return None if row is None else (_entry(row[1]), decoded(row[0]))
-
-
-def _entry(document: str) -> Entry:
-    return msgspec.json.decode(document, type=Entry)
+    return None if row is None else (entry_in(row[1]), decoded(row[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,5 +77,5 @@ async def page(conn: Connection, wanted: Wanted, span: Span) -> Listed | None:
     rows: list[TupleRow] = await (await conn.execute(PAGE, {**values, **span.values})).fetchall()
     if not rows:
         return None
-    entries = [_entry(row[2]) for row in rows if row[2] is not None]
+    entries = [entry_in(row[2]) for row in rows if row[2] is not None]
     return Listed(decoded(rows[0][0]), entries, rows[0][1])

@@ -25,6 +25,7 @@ from procession.queue.audit import By, Note, note
 from procession.queue.ids import uuid7
 from procession.queue.pool import Connection
 from procession.queue.start import NewRun, Origin, start
+from procession.queue.stored_entry import entry_in
 from procession.queue.workflows import Workflow
 
 OF_KEYS = UUID("6f0a2f0e-0f1c-5a58-9d0c-5f6a7b8c9d01")  # the space that names of keys are in
@@ -165,7 +166,7 @@ async def entry_of(conn: Connection, wish: Wish, workflow: Workflow) -> tuple[En
         "content_type": wish.content_type,
     }
     cursor = await conn.execute(ENTRIES, named)
-    found = [(msgspec.json.decode(row, type=Entry), now) async for row, now in cursor]
+    found = [(entry_in(row), now) async for row, now in cursor]
     readable = [one for one in found if may_read(one[0].sensitivity, wish.capabilities)]
     if not readable:
         raise NotFoundError("entry")

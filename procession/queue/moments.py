@@ -24,6 +24,11 @@ def bear_with_any(conn: BaseConnection[Any]) -> None:
     conn.adapters.register_dumper(datetime, _Stretched)
 
 
+def end_of_time(text: str) -> datetime:
+    """What a time that cannot be read is read as."""
+    return FIRST if text.startswith("-") or text.endswith("BC") else LAST
+
+
 class _Clamped(Loader):
     @override
     def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
@@ -37,9 +42,7 @@ class _Clamped(Loader):
         try:
             return self._read(data)
         except DataError:
-            text = bytes(data)
-            is_before = text.startswith(b"-") or text.endswith(b"BC")
-            return FIRST if is_before else LAST
+            return end_of_time(bytes(data).decode())
 
 
 class _Stretched(DatetimeDumper):

@@ -6,11 +6,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from fix_queue import WANTED, jobs_that_differ, row
 
+from procession.engine.change import Key
+from procession.engine.content_type import Sensitivity
 from procession.queue import archive, checkup, runs, stored_run
 from procession.queue.ahead import seconds_to_next
 from procession.queue.archive import Chosen, Reached, pages
 from procession.queue.backlog import begin, measure, measured
 from procession.queue.claim import claim
+from procession.queue.entries import lock
+from procession.queue.entry_reads import Wanted, page
 from procession.queue.moments import FIRST, LAST
 from procession.queue.runs import Filters, Place, Span
 from procession.queue.types import Recorded
@@ -119,3 +123,26 @@ async def test_what_waits_is_measured_in_seconds_that_there_are(conn, kept, make
     assert await seconds_to_next(conn) < 3601
     ages = backlog.oldest_due_age, backlog.oldest_lapsed_age, work.oldest_due, work.oldest_lapsed
     assert max(ages) < float("inf")
+
+
+@each_moment
+async def test_a_claim_brings_an_entry_of_such_times(conn, make, moment):
+    await (await make("Safe")).queue()
+    await conn.execute("update entry set created_at = %s, updated_at = %s", (moment, moment))
+
+    (taken,) = await claim(conn, WANTED, 1)
+
+    assert (taken.entry.created_at, taken.entry.updated_at) == (ODD[moment], ODD[moment])
+    assert taken.entry.data == {"title": "One"}
+
+
+@each_moment
+async def test_an_entry_of_such_times_is_listed_and_changed(conn, make, moment):
+    await make("Safe")
+    await conn.execute("update entry set created_at = %s, updated_at = %s", (moment, moment))
+    wanted = Wanted("default", "article", tuple(Sensitivity))
+
+    listed = await page(conn, wanted, Span(9, 0))
+    found = await lock(conn, Key("default", "article", "a1"))
+
+    assert [one.created_at for one in listed.entries] == [found.entry.created_at] == [ODD[moment]]
