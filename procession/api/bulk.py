@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from procession.api.body import Document, read, takes
 from procession.api.deps import Call, Calling, Database, Part, Tenant
-from procession.api.paths import BulkId
+from procession.api.paths import BulkId, Dashed
 from procession.api.routes import api_router, needs
 from procession.api.run_view import who
 from procession.api.shapes import (
@@ -53,7 +53,7 @@ class BulkFilter(Received):
     model_config = STRICT
 
     status: Annotated[list[Named], Field(min_length=1, max_length=6)] | None = None
-    workflow_id: Annotated[UUID, Field(strict=False)] | None = None
+    workflow_id: Annotated[Dashed, Field(strict=False)] | None = None
     entry_id: EntryIdText | None = None
     content_type: NameText | None = None
     created_from: ReceivedTime | None = None

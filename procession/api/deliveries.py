@@ -8,6 +8,7 @@ from msgspec.structs import asdict
 from pydantic import BeforeValidator, Field
 
 from procession.api.deps import Caller, Database, Part
+from procession.api.paths import Dashed
 from procession.api.routes import api_router, needs
 from procession.api.shapes import Answer, Page, Time, page_of
 from procession.queue import delivery_reads
@@ -60,8 +61,8 @@ def _status(value: object) -> object:
 
 
 def _sought(
-    workflow_id: Annotated[UUID | None, Query(alias="workflowId")] = None,
-    run_id: Annotated[UUID | None, Query(alias="runId")] = None,
+    workflow_id: Annotated[Dashed | None, Query(alias="workflowId")] = None,
+    run_id: Annotated[Dashed | None, Query(alias="runId")] = None,
     status: Annotated[str | None, BeforeValidator(_status), Query()] = None,
 ) -> Sought:
     return Sought(workflow_id=workflow_id, run_id=run_id, status=status)

@@ -1,4 +1,4 @@
-"""What paths hold: ids and numbers, each of which is written in one way only."""
+"""What paths and filters hold: ids and numbers, each of which is written in one way only."""
 
 import re
 from typing import Annotated
@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")  # of nine digits at most: always an integer to Postgres
 
 DASHED = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+A_UUID = "must be a UUID: 36 characters, of which four are hyphens"
 
 
 def _number(value: object) -> object:
@@ -20,7 +21,7 @@ def _number(value: object) -> object:
 
 def _uuid(value: object) -> object:
     if isinstance(value, str) and not DASHED.fullmatch(value):
-        raise ValueError("must be a UUID")
+        raise ValueError(A_UUID)
     return value
 
 

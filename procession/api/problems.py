@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Scope
 
+from procession.api.paths import A_UUID
 from procession.engine.errors import (
     MOST_FAULTS,
     DatabaseUnavailableError,
@@ -52,8 +53,8 @@ REASONS = {
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
     "list_type": "must be a list",
-    "uuid_parsing": "must be a UUID",
-    "uuid_type": "must be a UUID",
+    "uuid_parsing": A_UUID,
+    "uuid_type": A_UUID,
     "datetime_type": "must be a time as in RFC 3339, with its zone",
     "datetime_parsing": "must be a time as in RFC 3339, with its zone",
     "datetime_from_date_parsing": "must be a time as in RFC 3339, with its zone",

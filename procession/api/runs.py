@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
-from uuid import UUID
 
 from fastapi import Depends, Query, Request
 from pydantic import AfterValidator, BeforeValidator
 
 from procession.api.changes import FOREIGN, Since, cursor, parse_since
 from procession.api.deps import Database, Paging, Part, Tenant
-from procession.api.paths import RunId
+from procession.api.paths import Dashed, RunId
 from procession.api.routes import api_router, needs
 from procession.api.run_view import RunView, run_view
 from procession.api.services import services_of
@@ -45,7 +44,7 @@ def _status(value: object) -> object:
 
 def _filters(
     status: Annotated[RunStatus | None, BeforeValidator(_status), Query()] = None,
-    workflow_id: Annotated[UUID | None, Query(alias="workflowId")] = None,
+    workflow_id: Annotated[Dashed | None, Query(alias="workflowId")] = None,
     entry_id: Annotated[EntryIdText | None, Query(alias="entryId")] = None,
     content_type: Annotated[NameText | None, Query(alias="contentType")] = None,
 ) -> Filters:

@@ -86,7 +86,7 @@ def workflow_id(client: Client, named: str) -> str:
 def is_id(named: str) -> bool:
     """Whether it names a workflow by its id."""
     try:
-        return bool(UUID(named))
+        return str(UUID(named)) == named.lower()
     except ValueError:
         return False
 

@@ -6,7 +6,10 @@ import uuid
 import pytest
 from fix_api import declare
 
+from procession.api.paths import A_UUID
+
 RUNS = "/api/workflow-runs"
+DELIVERIES = "/api/webhook-deliveries"
 NO_RUN = f"{RUNS}/{uuid.UUID(int=7)}"
 LISTS = [
     "/api/keys",
@@ -274,5 +277,22 @@ async def test_an_id_is_written_in_one_way(admin, way, form):
     refused = await admin.get(f"/api/{way}/{odd}")
 
     assert (refused.status_code, named(refused)) == (400, ["id"])
-    assert refused.json()["errors"][0]["reason"] == "must be a UUID"
+    assert refused.json()["errors"][0]["reason"] == A_UUID
     assert (await admin.get(f"/api/{way}/{known.upper()}")).status_code == 404
+
+
+@pytest.mark.parametrize("form", ["{%s}", "urn:uuid:%s", "undashed", "%s "])
+async def test_a_filter_takes_an_id_in_no_other_way(admin, form):
+    known = "0b9f6a52-6f0e-4f0c-9a55-1c1f0a6f2d11"
+    odd = known.replace("-", "") if form == "undashed" else form % known
+    lists = [(RUNS, "workflowId"), (DELIVERIES, "workflowId"), (DELIVERIES, "runId")]
+
+    refused = [(await admin.get(path, params={name: odd}), name) for path, name in lists]
+    bulk = {"filter": {"workflowId": odd}, "dryRun": True}
+    refused.append((await admin.post(f"{RUNS}/bulk/cancel", json=bulk), "filter.workflowId"))
+    taken = [await admin.get(path, params={name: known.upper()}) for path, name in lists]
+
+    for answer, name in refused:
+        assert named(answer) == [name]
+        assert answer.json()["errors"][0]["reason"] == A_UUID
+    assert [one.status_code for one in taken] == [200] * 3

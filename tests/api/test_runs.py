@@ -15,6 +15,7 @@ from fix_runs import (
 from msgspec.structs import replace
 from psycopg.types.json import Jsonb
 
+from procession.api.paths import A_UUID
 from procession.engine.run import Action, Compensation, Status
 from procession.engine.workflow import ActionDefinition, Compensate, OnFailure
 
@@ -214,4 +215,4 @@ async def test_an_id_that_is_none_is_refused(admin):
     answer = await admin.get("/api/workflow-runs/17")
 
     assert answer.status_code == 400
-    assert answer.json()["errors"] == [{"name": "id", "reason": "must be a UUID"}]
+    assert answer.json()["errors"] == [{"name": "id", "reason": A_UUID}]

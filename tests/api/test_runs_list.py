@@ -7,6 +7,7 @@ from fix_api import client_of
 from fix_runs import EPOCH, add_run, add_workflow
 
 from procession.api.app import create_app
+from procession.api.paths import A_UUID
 from procession.api.services import Retention, Services
 from procession.engine.run import Action, Status
 
@@ -90,7 +91,7 @@ async def test_filters_narrow_the_list_and_status_leaves_the_counts(conn, admin,
             "status",
             "must be one of Pending, Running, Succeeded, Failed, PartiallyFailed, Cancelled",
         ),
-        ({"workflowId": "17"}, "workflowId", "must be a UUID"),
+        ({"workflowId": "17"}, "workflowId", A_UUID),
         (
             {"entryId": "a b"},
             "entryId",
