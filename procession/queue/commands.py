@@ -24,7 +24,8 @@ from procession.engine.run import (
 )
 from procession.queue.audit import By, Note, note
 from procession.queue.pool import Connection
-from procession.queue.save import AT_ONCE, Row, Seen, encode, save
+from procession.queue.save import AT_ONCE, save
+from procession.queue.step_row import Row, Seen, encode
 from procession.queue.stored_run import StoredRun, one
 
 log = logging.getLogger(__name__)

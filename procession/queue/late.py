@@ -11,7 +11,8 @@ from procession.engine.outcome import Outcome
 from procession.engine.run import DOCUMENT_FORMAT, HistoryEntry, Run, Step, discard
 from procession.queue.claim import run_of
 from procession.queue.pool import Connection, Pool
-from procession.queue.save import Seen, save_step
+from procession.queue.save import save_step
+from procession.queue.step_row import Seen
 from procession.queue.types import Claim
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,8 @@ from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unkno
 from procession.engine.plain import text_of
 from procession.engine.run import Run, Step, release, settle
 from procession.queue.pool import Connection
-from procession.queue.save import Row, Seen, encode, save
+from procession.queue.save import save
+from procession.queue.step_row import Row, Seen, encode
 from procession.queue.types import Claim, about
 
 log = logging.getLogger(__name__)

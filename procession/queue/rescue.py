@@ -17,7 +17,8 @@ from procession.engine.run import DOCUMENT_FORMAT, Run, Step, lose
 from procession.engine.workflow import Definition
 from procession.queue.claim import definition_of, run_of
 from procession.queue.leases import SyncConnection
-from procession.queue.save import AT_ONCE, SAVE, Row, Seen, encode, rows_of
+from procession.queue.save import AT_ONCE, SAVE, rows_of
+from procession.queue.step_row import Row, Seen, encode
 from procession.queue.types import Rescued, Stopped
 from procession.queue.unread import Unread
 

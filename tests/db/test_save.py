@@ -8,7 +8,8 @@ from procession.engine.outcome import Failed, Succeeded, Unknown
 from procession.engine.run import Compensation, settle
 from procession.engine.workflow import ActionDefinition, Compensate, OnFailure
 from procession.queue.claim import claim
-from procession.queue.save import Seen, save_step
+from procession.queue.save import save_step
+from procession.queue.step_row import Seen
 
 
 def seen_of(taken, **changes):
