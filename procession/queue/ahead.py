@@ -1,5 +1,6 @@
 """What an idle worker looks out for: the next run that falls due, and tasks of maintenance."""
 
+from procession.queue.hops import HOPS
 from procession.queue.pool import Connection
 
 MAINTENANCE = "maintenance"  # the queue of the tasks that are no attempts
@@ -21,21 +22,14 @@ async def maintenance_waits(conn: Connection) -> bool:
 
 # The head of each tenant's future, by the same hops as a claim's.
 NEXT_DUE = """
-    with recursive turn (tenant) as (
-        select ''
-        union all
-        select (select run.tenant from run
-                where run.due_at is not null and run.tenant > turn.tenant
-                order by run.tenant limit 1)
-        from turn where turn.tenant is not null
-    )
+    with recursive /* hops */
     select extract(epoch from min(head.due_at) - clock_timestamp())::float8
     from turn cross join lateral (
         select run.due_at from run
         where run.tenant = turn.tenant and run.due_at > now() and run.due_at < 'infinity'
         order by run.due_at limit 1
     ) as head
-"""
+""".replace("/* hops */", HOPS)
 
 
 async def seconds_to_next(conn: Connection) -> float | None:

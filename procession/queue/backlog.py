@@ -9,6 +9,7 @@ from datetime import timedelta
 from psycopg.rows import class_row
 
 from procession.engine.run import DOCUMENT_FORMAT
+from procession.queue.hops import HOPS
 from procession.queue.leases import SyncConnection
 from procession.queue.pool import Connection
 from procession.queue.types import Backlog
@@ -26,14 +27,7 @@ STOPPED_AFTER = """
 # The hops of a claim, from tenant to tenant, and along each one's due runs. The workflows are
 # looked at once for each of them, not for each run.
 MEASURE = """
-    with recursive turn (tenant) as (
-        select ''
-        union all
-        select (select run.tenant from run
-                where run.due_at is not null and run.tenant > turn.tenant
-                order by run.tenant limit 1)
-        from turn where turn.tenant is not null
-    ), by_workflow as materialized (
+    with recursive /* hops */, by_workflow as materialized (
         select turn.tenant, due.workflow_id, count(*) as runs,
                min(due.created_at) filter (where isfinite(due.created_at)) as oldest
         from turn cross join lateral (
@@ -59,7 +53,7 @@ MEASURE = """
         oldest_lapsed_age = coalesce(extract(epoch from now() - lapsed.oldest), 0)
     from due, lapsed
     where backlog.is_only
-"""
+""".replace("/* hops */", HOPS)
 MEASURED = """
     select measured_at, due_runs, oldest_due_age, lapsed_leases, oldest_lapsed_age
     from backlog where measured_at is not null
