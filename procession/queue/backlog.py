@@ -1,7 +1,8 @@
 """How much waits, over all tenants: measured by one worker now and then, and kept for all of them.
 
-What counts as due is what the next claim of the measuring worker could take. The reading is one
-walk along the index of due runs and one along that of leases, and has a time of its own.
+What counts as due is what the next claim of the measuring worker could take, but that the type is
+the one that was next when the run was last written. The reading is one walk along the index of due
+runs and one along that of leases, and has a time of its own.
 """
 
 from datetime import timedelta
@@ -25,7 +26,8 @@ STOPPED_AFTER = """
 """
 
 # The hops of a claim, from tenant to tenant, and along each one's due runs. The workflows are
-# looked at once for each of them, not for each run.
+# looked at once for each of them, not for each run. Nor is each run walked for an action whose wait
+# has ended since: that was measured, and takes up to five times as long where many have waited.
 MEASURE = """
     with recursive /* hops */, by_workflow as materialized (
         select turn.tenant, due.workflow_id, count(*) as runs,
