@@ -7,16 +7,14 @@ in itself. What an attempt knows is its context; what it says is one of the four
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import ClassVar, Protocol
 from uuid import UUID
 
-from procession.engine.access import Actor
 from procession.engine.catalogue import Parameter
 from procession.engine.change import Decide
 from procession.engine.content_type import ContentType
 from procession.engine.delivery import Delivery
-from procession.engine.entry import Entry, Reference, Stub
+from procession.engine.entry import Entry, Event, Reference, Stub
 from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
 from procession.engine.plain import text_of
 from procession.engine.workflow import ActionDefinition
@@ -51,15 +49,6 @@ class Tenant:
     time_zone: str = "UTC"
     currency: str = "USD"
     site_url: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """What fired the run: who did it, when, and by which transition if it was one."""
-
-    actor: Actor | None = None
-    at: datetime | None = None
-    transition: str | None = None
 
 
 @dataclass(slots=True)

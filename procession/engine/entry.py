@@ -34,6 +34,14 @@ class Entry(Struct, frozen=True, kw_only=True):
     version: int = 1
 
 
+class Event(Struct, frozen=True):
+    """What fired a run: who did it, when, and by which transition if it was one."""
+
+    actor: Actor | None = None
+    at: datetime | None = None
+    transition: str | None = None
+
+
 class Stub(Struct, frozen=True, kw_only=True):
     """All that is left of a deleted entry."""
 

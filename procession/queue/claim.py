@@ -18,11 +18,12 @@ from msgspec import json
 from psycopg import DataError, IntegrityError
 
 from procession.engine.content_type import ContentType
+from procession.engine.entry import Event
 from procession.engine.run import DOCUMENT_FORMAT, Action, Compensation, Run
 from procession.engine.workflow import Definition
 from procession.queue.pool import Connection
 from procession.queue.stored_entry import entry_in
-from procession.queue.types import Claim, Event, Tenant
+from procession.queue.types import Claim, Tenant
 from procession.queue.walk import NEXT_ORDINAL, NEXT_TYPE
 
 log = logging.getLogger(__name__)

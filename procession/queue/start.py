@@ -16,12 +16,12 @@ from msgspec import Struct
 from psycopg.types.json import Json
 
 from procession.engine.access import Actor
+from procession.engine.entry import Event
 from procession.engine.run import DOCUMENT_FORMAT, Action, RunStatus, due, status
 from procession.engine.run import start as begin
 from procession.engine.workflow import Definition
 from procession.queue.ids import uuid7
 from procession.queue.pool import Connection
-from procession.queue.types import Event
 
 _triggers: ContextVar[list[str] | None] = ContextVar("triggers", default=None)
 

@@ -9,9 +9,8 @@ from uuid import UUID
 
 from msgspec import Struct, field
 
-from procession.engine.access import Actor
 from procession.engine.content_type import ContentType
-from procession.engine.entry import Entry
+from procession.engine.entry import Entry, Event
 from procession.engine.run import Action, Run, Step
 from procession.engine.workflow import Definition
 
@@ -40,14 +39,6 @@ class Tenant(Struct, frozen=True, kw_only=True):
     time_zone: str
     currency: str
     site_url: str | None
-
-
-class Event(Struct, frozen=True, kw_only=True):
-    """What fired a run: who did it, when, and by which transition if it was one."""
-
-    actor: Actor | None = None
-    at: datetime | None = None
-    transition: str | None = None
 
 
 class Claim(Struct, frozen=True, kw_only=True):

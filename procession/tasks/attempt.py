@@ -13,7 +13,7 @@ from msgspec.structs import replace as changed
 from procrastinate import JobContext
 
 from procession.actions.attempt import Attempt, Performed
-from procession.actions.base import Event, Kept, Tenant
+from procession.actions.base import Kept, Tenant
 from procession.actions.perform import perform
 from procession.actions.registry import Registry
 from procession.engine.access import Actor, ActorKind
@@ -164,7 +164,7 @@ def acting_of(claim: Claim, max_depth: int) -> Acting:
 
 def attempt_of(claim: Claim, performer: Performer) -> Attempt:
     """The claim in the words of the actions."""
-    tenant, event, action = claim.tenant, claim.event, claim.action
+    tenant, action = claim.tenant, claim.action
     return Attempt(
         tenant=Tenant(tenant.slug, tenant.name, tenant.time_zone, tenant.currency, tenant.site_url),
         run_id=claim.id,
@@ -179,7 +179,7 @@ def attempt_of(claim: Claim, performer: Performer) -> Attempt:
         entry=claim.entry,
         undo=claim.undo,
         defined=claim.defined,
-        event=Event(event.actor, event.at, event.transition),
+        event=claim.event,
         outputs=claim.run.outputs,
         ring=performer.ring,
         body=action.body,
