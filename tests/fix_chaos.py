@@ -59,9 +59,10 @@ class Seen:
 class Log(Receiver):
     """Answers what the plan in the path says, after a while, and keeps what it saw."""
 
-    def __init__(self, random):
+    def __init__(self, random, repeated):
         super().__init__()
         self.random, self.seen, self.news = random, [], asyncio.Event()
+        self._repeated = repeated  # seconds that the answer to what is repeated takes, from and to
         self._times = Counter()
 
     def _note(self, received):
@@ -85,9 +86,7 @@ class Log(Receiver):
 
     def _answering(self, one):
         # what is repeated takes longer, so that whoever was late comes back in the middle of it
-        takes = (
-            self.random.uniform(0.01, 0.15) if one.attempt == 1 else self.random.uniform(0.3, 0.7)
-        )
+        takes = self.random.uniform(*((0.01, 0.15) if one.attempt == 1 else self._repeated))
 
         async def act(writer):
             await asyncio.sleep(takes)
@@ -413,7 +412,7 @@ async def chaos(database, command, tmp_path):
 
         async def made(seed, *, guarded=True, patient=False):
             random = Random(seed)
-            log = await Log(random).start()
+            log = await Log(random, (0.3, 0.7) if guarded else (2, 3)).start()
             stack.push_async_callback(log.stop)
             await write_entry(conn, "default")
             types = ["Again", "Once", *([] if guarded else ["Unguarded"])]

@@ -4,10 +4,11 @@ Installed beside a worker by a folder on its path; `Unguarded` is registered for
 """
 
 import os
+from datetime import timedelta
 
 from procession.actions import Action, Failed, Parameter, Succeeded, Unknown
 from procession.outbound.faults import Fault
-from procession.queue import late, save
+from procession.queue import late, leases, save
 
 
 class Telling(Action):
@@ -51,6 +52,8 @@ GUARD = """
 HELD = """
       and lease_token = %(token)s and lease_until > clock_timestamp()"""
 
+LEFT_OUT = "from held where not exists (select from renewed where lease_token = token)"
+
 WHOEVERS = """
       and lease_token is not null"""
 
@@ -58,12 +61,16 @@ WHOEVERS = """
 class Unguarded(Action):
     """Not an action: where it is registered, outcomes are recorded whatever their lease.
 
-    But where nothing is in flight: a worker would end of that before it is caught at a lie.
+    But where nothing is in flight: a worker would end of that before it is caught at a lie. Nor
+    does a worker that was stopped cancel what it held: on a busy machine it would do so each time.
     """
 
     def __init__(self):
         assert GUARD in save.SAVE
         assert HELD in late.LATEST
+        assert LEFT_OUT in leases.RENEW
+        leases.RENEW = leases.RENEW.replace(LEFT_OUT, f"{LEFT_OUT} and false")
+        leases.SELF_STOP = timedelta(hours=1)
         save.SAVE = save.SAVE.replace(GUARD, "")
         late.LATEST = late.LATEST.replace(HELD, WHOEVERS)
 
