@@ -79,9 +79,14 @@ ALL_BUT_OLDER: LiteralString = """(
               where tenant = %(tenant)s and workflow_id = part.id
                 and completed_at < now() - %(window)s::interval) as older
     )"""
-# Indexes hold all that is counted: only the rows of the newest runs are read. Their actions are
-# spread out in a list of columns: as a table, Postgres would remember each document in case it
-# came again.
+# As the trigger of the migration 0024 reads them.
+UNNOTED: LiteralString = """
+    from (select jsonb_path_query(actions, '$[*].duration_ms ? (@ >= 0 && @ <= 2147483647)') as ms
+          from run as whole where whole.tenant = %(tenant)s and whole.id = run.id) as timed
+"""
+# Indexes hold all that is counted, and what the newest runs spent: only the rows of the last ends
+# are read, and those of runs that ended before what they spent was noted. With the documents of the
+# newest 200 runs of each of 100 workflows, of a million, it took 123 ms, and now 71.
 PAGE = """
     select total.count as total, part.id, part.name, part.enabled, last.runs as last,
            counted.succeeded, counted.failed, newest.duration_ms
@@ -102,16 +107,17 @@ PAGE = """
     ) as last on true
     left join lateral /* counted */ as counted on true
     left join lateral (
-        select avg(action.duration_ms) as duration_ms
-        from (select (jsonb_array_elements(one.actions) ->> 'duration_ms')::float as duration_ms
-              from (select actions from run
-                    where tenant = %(tenant)s and workflow_id = part.id
-                      and completed_at >= now() - %(window)s::interval
-                    order by completed_at desc, id
-                    limit 200) as one) as action
+        select sum(one.spent_ms)::float / nullif(sum(one.timed_actions), 0) as duration_ms
+        from (select coalesce(spent_ms, (select sum(ms::text::numeric) /* unnoted */)) as spent_ms,
+                     coalesce(timed_actions, (select count(*) /* unnoted */)) as timed_actions
+              from run
+              where tenant = %(tenant)s and workflow_id = part.id
+                and completed_at >= now() - %(window)s::interval
+              order by completed_at desc, id
+              limit 200) as one
     ) as newest on true
     order by part.name, part.id
-""".replace("/* counted */", WITHIN)
+""".replace("/* counted */", WITHIN).replace("/* unnoted */", UNNOTED)
 PAGE_OF_MOST = PAGE.replace(WITHIN, ALL_BUT_OLDER)
 
 

@@ -127,6 +127,33 @@ async def test_the_average_is_of_actions_that_took_any_time_in_the_newest_200_ru
     assert second["finishedRuns"] == 201
 
 
+async def test_the_average_follows_what_is_written_of_a_run_that_ended(conn, admin):
+    flow = await add_workflow(conn)
+    timed = [Action(status=Status.SUCCEEDED, duration_ms=ms) for ms in (100, 200)]
+    first = await ended(conn, flow, *timed, at=ago(days=1))
+    await ended(conn, flow, DONE, timed[0], at=ago(days=1))
+
+    of_both = (await get(admin))["items"][0]["averageActionDurationMs"]
+    document = '[{"duration_ms": 700}, {"duration_ms": "x"}, {"duration_ms": 1e300}, 7, null]'
+    await conn.execute("update run set actions = %s where id = %s", (document, first))
+    edited = (await get(admin))["items"][0]["averageActionDurationMs"]
+
+    assert (of_both, edited) == (pytest.approx(400 / 3), 400)
+
+
+async def test_the_average_is_of_runs_too_that_ended_before_this_was_noted(conn, admin):
+    flow = await add_workflow(conn)
+    timed = [Action(status=Status.SUCCEEDED, duration_ms=ms) for ms in (100, 200)]
+    for actions in (timed, (DONE, timed[1]), (DONE, DONE)):
+        await ended(conn, flow, *actions, at=ago(days=1))
+    await conn.execute("update run set spent_ms = null, timed_actions = null")
+    await ended(conn, flow, timed[1], timed[1], at=ago(days=1))
+
+    (health,) = (await get(admin))["items"]
+
+    assert health["averageActionDurationMs"] == 900 / 5
+
+
 async def test_workflows_go_by_name_then_id_and_deleted_ones_are_left_out(conn, admin, call):
     twins = sorted([str(await add_workflow(conn, named("B"))) for _ in range(2)])
     first = str(await add_workflow(conn, named("A")))
