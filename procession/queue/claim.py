@@ -147,10 +147,11 @@ CLAIM = """
 CAREFUL = CLAIM.replace(
     "/* sound */",
     """
-              and jsonb_typeof(run.actions) = 'array'
+              and run.version < 2147483647 and jsonb_typeof(run.actions) = 'array'
               and (select jsonb_typeof(next) = 'object'
-                      and not jsonb_path_exists(
-                          next, '$.attempts ? (@.type() != "number" || @ >= 1000000000)')
+                      and case jsonb_typeof(next -> 'attempts')
+                          when 'number' then abs((next -> 'attempts')::numeric) < 1000000000
+                          else next -> 'attempts' is null end
                    from (select case when run.due_undo then run.actions -> run.due_ordinal -> 'undo'
                                      else run.actions -> /* ordinal */ end) as due (next))
 """.replace("/* ordinal */", NEXT_ORDINAL),

@@ -47,7 +47,7 @@ MARK = """
         select locked.*, seen.unserved, seen.ordinal, seen.type from seen cross join lateral (
             select run.tenant, run.id from run
             where run.tenant = seen.tenant and run.id = seen.id and run.due_at = seen.due_at
-              and run.version = seen.version
+              and run.version = seen.version and run.version < 2147483647
             for no key update of run skip locked
         ) as locked
         where case when seen.unserved

@@ -152,6 +152,8 @@ DOCUMENTS = {
     "a text for an action": '["x"]',
     "attempts in words": '[{"attempts": "x"}]',
     "attempts past counting": '[{"attempts": 9999999999}]',
+    "attempts far below none": '[{"attempts": -9999999999}]',
+    "attempts in a list": '[{"attempts": [1]}]',
     "attempts at the end": '[{"attempts": 2147483647}]',
     "text for an undo": '[{"status": "Succeeded", "undo": "x"}]',
     "no undo": '[{"status": "Succeeded"}]',
@@ -166,6 +168,16 @@ async def test_a_claim_of_one_that_cannot_be_read_holds_up_no_other(conn, make, 
     await conn.execute(odd, (DOCUMENTS[name], name.endswith("undo"), ids[0]))
 
     taken = [one.id for _ in range(4) for one in await claim(conn, WANTED, 1)]
+
+    assert taken == ids[1:]
+
+
+async def test_a_run_whose_versions_are_at_their_end_holds_up_no_other(conn, kept, make):
+    ids = await (await make("Safe")).queue(3)
+    await conn.execute("update run set version = 2147483647 where id = %s", (ids[0],))
+
+    taken = [one.id for _ in range(4) for one in await claim(conn, WANTED, 1)]
+    await asyncio.to_thread(mark, kept, Place())
 
     assert taken == ids[1:]
 
