@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from procession.actions.base import Children, Context, Entries, Event, Kept, Tenant
+from procession.engine.branches import LETTERED
 from procession.engine.content_type import ContentType
 from procession.engine.delivery import Delivery
 from procession.engine.entry import DELETED, Entry, Reference, Stub
@@ -16,7 +17,6 @@ from procession.queue.requests import Found
 from procession.queue.sealing import NO_KEYS, Place, Ring
 
 _CHILD = re.compile(r"-([te])(\d+)")
-_BRANCH = {"t": "ThenActions", "e": "ElseActions"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Attempt:
         """Where the definition has what is to be performed; its credentials are bound to it."""
         undo = ".compensate" if self.undo else ""
         inside = _CHILD.sub(
-            lambda child: f".parameters.{_BRANCH[child[1]]}[{child[2]}]", self.place
+            lambda child: f".parameters.{LETTERED[child[1]]}[{child[2]}]", self.place
         )
         return f"actions[{self.ordinal}]{undo}{inside}"
 

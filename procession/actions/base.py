@@ -80,6 +80,10 @@ class Entries(Protocol):
         """Write what is decided, unless the marker says that it was written before."""
         ...
 
+    async def written(self, key: str) -> Collection[str]:
+        """The markers of what the children of the action of this key have written, in order."""
+        ...
+
     async def referenced(
         self, references: Collection[Reference], fields: Collection[str]
     ) -> Mapping[Reference, Mapping[str, object]]:

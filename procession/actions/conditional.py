@@ -15,6 +15,7 @@ from procession.actions.base import Action, Context, Kept, Parameter, Stub
 from procession.engine.branches import (
     CONDITIONAL,
     DEEPEST,
+    LETTERED,
     BranchError,
     children_of,
 )
@@ -53,10 +54,10 @@ class Conditional(Action):
 
     @override
     async def perform(self, context: Context, parameters: Mapping[str, str]) -> Outcome:
-        is_so = _decided(parameters.get("Condition", ""), context)
-        if is_so is None:
+        letter = await _begun(context) or _decided(parameters.get("Condition", ""), context)
+        if letter is None:
             return Failed(GONE)
-        branch, letter = ("ThenActions", "t") if is_so else ("ElseActions", "e")
+        branch = LETTERED[letter]
         try:
             children = children_of(parameters.get(branch, ""))
         except BranchError as error:
@@ -71,15 +72,30 @@ class Conditional(Action):
         return _together(children, await _each(children, letter, context))
 
 
-def _decided(condition: str, context: Context) -> bool | None:
-    """Whether the condition holds; None where the entry that it reads is gone."""
+async def _begun(context: Context) -> str | None:
+    """The branch of which an earlier attempt has written something.
+
+    That may be the very field that the condition reads: the other branch was never meant, and what
+    is left of this one would never be done.
+    """
+    if context.attempt == 1 or context.entries is None:
+        return None
+    key = context.idempotency_key
+    for marker in await context.entries.written(key):
+        return marker.removeprefix(f"{key}-")[0]
+    return None
+
+
+def _decided(condition: str, context: Context) -> str | None:
+    """The branch that the condition picks; None where the entry that it reads is gone."""
     comparison = parse_comparison(condition)
     if comparison is None:
         log.warning("A Conditional's condition is no comparison, and counts as false")
-        return False
+        return "e"
     if isinstance(context.entry, Stub) and comparison.reads_content():
         return None
-    return holds(comparison, Names(entry=context.entry, content_type=context.content_type))
+    names = Names(entry=context.entry, content_type=context.content_type)
+    return "t" if holds(comparison, names) else "e"
 
 
 def _depth(context: Context) -> int:

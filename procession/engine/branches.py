@@ -11,6 +11,7 @@ MOST_CHILDREN = 20
 CONDITIONAL = "Conditional"
 REQUEST = "Request"  # an action, and its parameter
 BRANCHES = ("ThenActions", "ElseActions")
+LETTERED = dict(zip("te", BRANCHES, strict=True))  # as the keys of their children have them
 DEEPEST = 5  # of Conditionals within each other, the outermost counted
 
 

@@ -88,6 +88,19 @@ class Entries:
                     self._tell(Queued(tuple(triggers)))
                 return outcome
 
+    async def written(self, key: str) -> Collection[str]:
+        """The markers of what the children of the action of this key have written, in order.
+
+        It waits while the database is away: what is done next depends on it.
+        """
+        while True:
+            try:
+                async with self._pool.connection() as conn:
+                    return await written(conn, self._acting, key)
+            except OUTAGES as error:
+                log.warning("What was written cannot be read yet: %s", type(error).__name__)
+                await asyncio.sleep(AGAIN.total_seconds())
+
     async def referenced(
         self, references: Collection[Reference], fields: Collection[str]
     ) -> dict[Reference, Mapping[str, object]]:
@@ -98,6 +111,12 @@ class Entries:
 
 MARKED = """
     select from marker where tenant = %(tenant)s and run_id = %(run_id)s and key = %(key)s
+"""
+
+WRITTEN = """
+    select key from marker
+    where tenant = %(tenant)s and run_id = %(run_id)s and starts_with(key, %(key)s || '-')
+    order by created_at, key
 """
 
 # The lock comes first and the clock is read after it, since it may have been waited for.
@@ -127,6 +146,12 @@ async def write_once(
         if not (await conn.execute(MARK, named | {"token": acting.token})).rowcount:
             raise GoneError
     return Succeeded()
+
+
+async def written(conn: Connection, acting: Acting, key: str) -> list[str]:
+    """The markers under this key but for its own: those of its children."""
+    named = {"tenant": acting.tenant, "run_id": acting.run_id, "key": key}
+    return [marker async for (marker,) in await conn.execute(WRITTEN, named)]
 
 
 async def _write(conn: Connection, key: Key, origin: Origin, decide: Decide) -> Failed | None:

@@ -43,6 +43,10 @@ class Memory:
             self.events += [(key, event) for event in events_of(before, after)]
         return Succeeded()
 
+    async def written(self, key: str) -> Collection[str]:
+        """The markers of what the children of the action of this key have written, in order."""
+        return sorted(one for one in self.markers if one.startswith(f"{key}-"))
+
     async def referenced(
         self, references: Collection[Reference], fields: Collection[str]
     ) -> Mapping[Reference, Mapping[str, object]]:

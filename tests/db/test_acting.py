@@ -335,6 +335,57 @@ async def test_children_write_under_keys_of_their_own(conn, make, worked):
     ]
 
 
+@pytest.mark.usefixtures("task")
+async def test_a_branch_is_gone_on_with_where_a_worker_was_lost_after_its_write(conn, make, worked):
+    branch = (
+        '[{"type": "UpdateField", "parameters": {"Field": "title", "Value": "Two"}},'
+        ' {"type": "Safe", "parameters": {}}]'
+    )
+    parameters = {
+        "Condition": "{{data.title}} == One",
+        "ThenActions": branch,
+        "ElseActions": '[{"type": "CreateTask", "parameters": {"Title": "Never meant"}}]',
+    }
+    if_so = ActionDefinition(type="Conditional", parameters=parameters)
+    await (await make(if_so)).queue()
+    worked.safe.gate.clear()
+    async with worked.working():
+        await worked.safe.begun.wait()
+        await age(conn, lease_until=16)
+        await worked.heard.wait(Claimed, 2, seconds=20)
+        worked.safe.gate.set()
+        await worked.heard.wait(Recorded, 1, seconds=20)
+
+    assert await rows(conn, "select outcome from attempt order by position") == [
+        ("Lost",),
+        ("Succeeded",),
+    ]
+    assert [one.idempotency_key[-5:] for one in worked.safe.seen] == ["-0-t1", "-0-t1"]
+    assert await rows(conn, "select from entry where content_type = 'Task'") == []
+
+
+async def test_what_children_wrote_is_told_of_the_very_action_and_waited_for(
+    conn, database, pool, make
+):
+    taken = await held(conn, await make("Safe"))
+    run = taken.id.hex
+    for key in ("1", "1-undo", "11-t0", "1-e1-t0", "1-e0"):
+        await conn.execute(
+            "insert into marker (tenant, run_id, key) values ('default', %s, %s)",
+            (taken.id, f"{run}-{key}"),
+        )
+    async with make_pool(replace(database, lock_timeout=1)) as ours:
+        entries = entries_of(ours, taken)
+        async with opened(database, 1) as (other,), other.transaction():
+            await other.execute("lock table marker in access exclusive mode")
+            told = asyncio.create_task(entries.written(f"{run}-1"))
+            await until_blocked(conn)
+        found = await told
+
+    assert [one.removeprefix(run) for one in found] == ["-1-undo", "-1-e1-t0", "-1-e0"]
+    assert await entries_of(pool, taken).written(f"{run}-0") == []
+
+
 async def test_markers_go_with_their_run(conn, pool, make):
     taken = await held(conn, await make("Safe"))
     assert isinstance(taken.id, UUID)

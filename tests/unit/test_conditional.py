@@ -197,6 +197,41 @@ async def test_webhooks_in_a_branch_repeat_their_bodies_to_the_byte():
     assert ids[0] != ids[1]
 
 
+@pytest.mark.parametrize("outer", [False, True])
+async def test_a_branch_that_has_written_is_gone_on_with_though_its_own_write_met_the_condition(
+    outer,
+):
+    scripts = {"A": Script(PERMANENT), "B": Script()}
+    write = child("UpdateField", Field="Language", Value='"fr"')
+    action = conditional([write, child("A")], [child("B")])
+    rehearsal = rehearsing(conditional([action]) if outer else action, actions=scripts)
+    assert await rehearsal.finish() == "Failed"
+
+    rehearsal.retry(0)
+
+    assert await rehearsal.finish() == "Succeeded"
+    assert [len(one.seen) for one in scripts.values()] == [2, 0]
+
+
+async def test_a_branch_that_has_written_nothing_is_chosen_anew():
+    scripts = {"A": Script(RETRYABLE), "B": Script()}
+    writes = conditional([child("UpdateField", Field="Language", Value='"fr"')])
+    chooses = conditional([child("A")], [child("B")])
+    rehearsal = Rehearsal(
+        {
+            "name": "Choose",
+            "triggerContentTypes": ["Article"],
+            "triggerEvents": ["Created"],
+            "actions": [chooses, writes],
+        },
+        {"data": {"Language": "en"}},
+        actions=scripts,
+    )
+
+    assert await rehearsal.finish() == "Succeeded"
+    assert [len(one.seen) for one in scripts.values()] == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("branch", "reason"),
     [
