@@ -1,7 +1,8 @@
 """What routes ask for: a connection, the caller, where the request came from, and paging."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, cast
 
@@ -27,12 +28,19 @@ DIGITS = re.compile(r"[0-9]+")
 LAST_PAGE = 999_999_999  # with any size of a page, an offset that Postgres takes
 
 
-async def _connection(request: Request) -> AsyncIterator[Connection]:
+@asynccontextmanager
+async def connected(request: Request) -> AsyncGenerator[Connection]:
+    """A connection for as long as the block takes, for a route that cannot hold one throughout."""
     services, tenant = services_of(request), _caller(request).tenant
     async with (
         services.shares.connection(services.pool, tenant) as conn,
         idempotency.together(request.scope, conn),
     ):
+        yield conn
+
+
+async def _connection(request: Request) -> AsyncIterator[Connection]:
+    async with connected(request) as conn:
         yield conn
 
 

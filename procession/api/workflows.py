@@ -3,10 +3,10 @@
 from functools import partial
 from uuid import UUID
 
-from fastapi import Response, status
+from fastapi import Request, Response, status
 
 from procession.api.body import CONDITIONAL, Document, read, takes
-from procession.api.deps import Call, Database, Part, Tenant
+from procession.api.deps import Call, Database, Part, Tenant, connected
 from procession.api.paths import Version, WorkflowId
 from procession.api.routes import api_router, needs
 from procession.api.shapes import Page, page_of
@@ -91,16 +91,17 @@ async def read_version(
 
 @router.put(ONE, dependencies=MANAGE, openapi_extra=takes(WorkflowBody) | CONDITIONAL)
 async def replace_workflow(
-    workflow_id: WorkflowId, saving: Saving, revised: Revision, conn: Database, response: Response
+    request: Request, workflow_id: WorkflowId, saving: Saving, revised: Revision, response: Response
 ) -> WorkflowView:
     """Replace all of a workflow. It gets a new version when its definition changes."""
     call = saving.call
     while True:
         revise = partial(_revise, workflow_id, saving, revised)
         try:
-            workflow = await workflow_changes.update(
-                conn, call.tenant, workflow_id, call.by, revise
-            )
+            async with connected(request) as conn:
+                workflow = await workflow_changes.update(
+                    conn, call.tenant, workflow_id, call.by, revise
+                )
         except _ChangedError as changed:  # a save compares with what is stored now
             stored = changed.definition
             revised = Revised(stored, await saving.found(stored))

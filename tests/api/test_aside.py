@@ -118,6 +118,22 @@ async def test_a_long_body_is_compared_with_what_was_saved_meanwhile(admin, serv
     assert [one["field"] for one in saved.json()["warnings"]] == ["note"]
 
 
+async def test_what_is_checked_again_holds_no_connection_either(admin, services):
+    path = f"/api/workflows/{(await made(admin))['id']}"
+
+    async with waiting(admin, services, "PUT", path, flow("Other", Note=LONG)) as asked:
+        again = asyncio.create_task(services.turn.acquire())  # behind it: it needs a second turn
+        assert (await admin.put(path, json=flow("Another"))).status_code == 200
+    await again
+    for _ in range(20):
+        assert (await admin.get(path)).json()["name"] == "Another"
+    assert not asked.done()
+    services.turn.release()
+
+    async with asyncio.timeout(10):
+        assert (await asked).json()["name"] == "Other"
+
+
 async def test_what_is_not_there_is_not_found_however_long_the_body(admin, services):
     services.turn.release()
     path = "/api/workflows/00000000-0000-7000-8000-000000000000"
