@@ -181,9 +181,11 @@ class Runner:
         raise UnaskedError
 
     async def _give_back(self) -> None:
-        for claim in self._held.unbegun():
-            with suppress(ClosedError):
-                await self._recorder.release(claim, started=False)
+        """What nobody began. Where that cannot be written in time, the leases lapse."""
+        with suppress(TimeoutError, ClosedError):
+            async with asyncio.timeout(PATIENCE):
+                for claim in self._held.unbegun():
+                    await self._recorder.release(claim, started=False)
 
     async def _when(self, stop: asyncio.Event) -> None:
         await stop.wait()
