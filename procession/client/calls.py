@@ -12,11 +12,15 @@ from httpx2 import Client as Http
 from httpx2 import HTTPError, InvalidURL, Response
 
 from procession.client.errors import ClientError, RefusedError, UnreachableError
+from procession.client.shapes import Problem
 
 Shape = TypeVar("Shape")
 Json = Mapping[str, object]
 
 STEPS = ("", ".", "..")  # in a path they lead elsewhere
+OURS = "urn:procession:problem:"  # begins the type of every refusal that is Procession's own
+NOTHING = 204  # the status of an answer without a body
+UNREADABLE = (msgspec.MsgspecError, RecursionError)  # by the second, what is nested without end
 
 _SENDABLE = re.compile(r"[ -~]*")
 _HALF = re.compile(r"[\ud800-\udfff]")
@@ -115,11 +119,11 @@ def path(*parts: str) -> str:
 
 def _encoded(body: Json) -> bytes:
     """The body as JSON; what JSON has no way to say is named, and never sent as something else."""
-    if place := _unsayable(body):
-        raise ClientError(f"{place} holds what JSON cannot say")
     try:
+        if place := _unsayable(body):
+            raise ClientError(f"{place} holds what JSON cannot say")
         return msgspec.json.encode(body)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ClientError(f"The body cannot be sent: {error}") from None
 
 
@@ -142,18 +146,22 @@ def _unsayable(value: object, place: str = "") -> str | None:
 
 
 def _read(shape: type[Shape], answer: Response) -> Shape:
-    if shape is type(None):
+    if shape is type(None) and answer.status_code == NOTHING:
         return shape()
     try:
         return msgspec.json.decode(answer.content, type=shape)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         raise UnreachableError(_stranger(answer)) from None
 
 
 def _refusal(answer: Response) -> ClientError:
+    """What was refused. What a proxy says in its own words does not tell whether it was heard."""
     try:
+        told = msgspec.json.decode(answer.content, type=Problem)
         problem = msgspec.json.decode(answer.content, type=dict[str, Any])
-    except msgspec.MsgspecError:
+    except UNREADABLE:
+        return UnreachableError(_stranger(answer))
+    if not told.type.startswith(OURS):
         return UnreachableError(_stranger(answer))
     return RefusedError(answer.status_code, problem)
 

@@ -12,6 +12,24 @@ class Shape(Struct, frozen=True, kw_only=True, rename="camel"):
     """An answer, or a part of one."""
 
 
+class Fault(Shape, frozen=True, kw_only=True):
+    """One thing wrong with what was sent."""
+
+    name: str
+    reason: str
+
+
+class Problem(Shape, frozen=True, kw_only=True):
+    """What every refusal says. Some say more."""
+
+    type: str
+    title: str
+    code: str
+    detail: str | None = None
+    trace_id: str | None = None
+    errors: list[Fault] | None = None
+
+
 class Actor(Shape, frozen=True, kw_only=True):
     kind: str
     id: str

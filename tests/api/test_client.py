@@ -1,6 +1,7 @@
 """The client of users, against a real server."""
 
 import asyncio
+import functools
 import re
 from datetime import UTC, datetime
 
@@ -15,6 +16,8 @@ from procession.engine.run import Action, Status
 from procession.queue import bulk_turn
 
 FAILED = Action(status=Status.FAILED, attempts=1, failures=1, retryable=False)
+DEEP = functools.reduce(lambda inside, _: [inside], range(5000), [])
+OURS = b'{"type": "urn:procession:problem:run-finished", "title": "T", "code": "run-finished"'
 
 
 async def test_an_entry_is_saved_moved_read_and_taken_away(remote):
@@ -232,24 +235,53 @@ def test_silence_is_told_apart_from_a_refusal():
         nobody.runs.page()
 
 
-async def test_a_stranger_that_answers_with_a_page_is_told_as_one():
-    server = await asyncio.start_server(_page, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, b"<html>"),
+        (200, b'{"items": ' + b"[" * 100_000),
+        (502, b"<html>"),
+        (504, b'{"message": "Endpoint request timed out"}'),
+        (502, b'{"errors": ["no upstream"]}'),
+        (502, b'{"type": "about:blank", "title": "Bad Gateway", "code": "502"}'),
+        (409, OURS + b', "errors": ["no upstream"]}'),
+        (409, OURS + b', "detail": 1}'),
+        (409, OURS + b', "more": ' + b"[" * 100_000),
+    ],
+    ids=range(9),
+)
+async def test_a_stranger_that_answers_is_told_as_one(stranger, status, body):
+    """A proxy's own words do not say whether the call was heard."""
+    with pytest.raises(UnreachableError, match="not as Procession does"):
+        await stranger(status, body, lambda client: client.runs.cancel("x"))
 
-    def told():
-        with Client(f"http://127.0.0.1:{port}", "prc_x") as client:
-            client.runs.page()
 
-    async with server:
-        with pytest.raises(UnreachableError, match="not as Procession does"):
+async def test_a_page_in_the_place_of_nothing_is_no_answer(stranger):
+    with pytest.raises(UnreachableError, match="not as Procession does"):
+        await stranger(200, b"<html>", lambda client: client.workflows.delete("x"))
+
+
+@pytest.fixture
+def stranger():
+    """Call somebody who gives this answer to everything."""
+
+    async def called(status, body, call):
+        async def answer(reader, writer):
+            await reader.readuntil(b"\r\n\r\n")
+            head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\nConnection: close"
+            writer.write(f"{head}\r\n\r\n".encode() + body)
+            await writer.drain()
+            writer.close()
+
+        def told():
+            with Client(f"http://127.0.0.1:{port}", "prc_x") as client:
+                call(client)
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
             await asyncio.to_thread(told)
 
-
-async def _page(reader, writer):
-    await reader.readuntil(b"\r\n\r\n")
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>")
-    await writer.drain()
-    writer.close()
+    return called
 
 
 async def test_the_control_token_names_its_tenant(remote, conn):
@@ -273,6 +305,7 @@ async def test_the_control_token_names_its_tenant(remote, conn):
         (lambda c: c.entries.save("A", "x", {"t": "\ud800"}), "data.t holds"),
         (lambda c: c.entries.save("A", "x", {"\ud800": 1}), "data holds"),
         (lambda c: c.entries.save("A", "x", {"o": object()}), "cannot be sent"),
+        (lambda c: c.entries.save("A", "x", {"o": DEEP}), "cannot be sent"),
         (lambda c: c.entries.get("A", "\ud800"), "no name"),
         (lambda c: c.entries.delete("A", ".."), r'"\.\.", where'),
         (lambda c: c.entries.save("A", ".", {}), r'"\.", where'),
