@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, Request
@@ -29,6 +28,7 @@ from procession.engine.errors import (
 )
 from procession.engine.findings import LONGEST_PLACE
 from procession.engine.names import cut
+from procession.engine.values import written_out
 
 SLOWEST = 30  # seconds that a body may take to arrive
 DEEPEST = 64  # objects and lists inside one another; far from where the walk or Postgres would end
@@ -37,8 +37,6 @@ MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16, where UTF-8 is wanted",
     codecs.BOM_UTF16_BE: "UTF-16, where UTF-8 is wanted",
 }
-WRITTEN_OUT = 1e16  # a float from here on is told with an exponent, which jsonb does not keep
-SHORT = 1e-4  # one below it is told so too; Postgres hands it out with all its zeros
 DIGITS = re.compile("[0-9]{1,18}")
 NUL = "holds a NUL, which no text may"
 SURROGATE = "holds half of a surrogate pair"
@@ -121,18 +119,16 @@ class _Look:
                 self.into((*path, part), inside, depth + 1)
 
     def _number(self, path: Path, number: float) -> float:
-        """As Postgres gives it back: without an exponent, and without the sign of a zero."""
+        """As Postgres gives it back."""
         if not math.isfinite(number):
             self.faults.append(Fault(place(path), "must be a finite number"))
             return number
-        if number and not SHORT <= abs(number) < WRITTEN_OUT:
-            exact = Decimal(repr(number))
-            self.left -= abs(exact.adjusted())
-            if self.left < 0:
-                detail = f"With its numbers written out, it is larger than {self.limit} bytes."
-                raise BodyTooLargeError(detail)
-            return int(exact) if abs(number) >= WRITTEN_OUT else number
-        return number or 0.0
+        stored, longer = written_out(number)
+        self.left -= longer
+        if longer and self.left < 0:
+            detail = f"With its numbers written out, it is larger than {self.limit} bytes."
+            raise BodyTooLargeError(detail)
+        return stored
 
     def _at_names(self, path: Path, item: dict[str, object]) -> None:
         if isinstance(item, _Twice):

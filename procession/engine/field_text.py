@@ -13,8 +13,9 @@ from typing import Never, cast
 from procession.engine.content_type import ContentType, Field, Kind
 from procession.engine.entry import fits
 from procession.engine.redaction import storable
-from procession.engine.values import amount
+from procession.engine.values import amount, written_out
 
+LONGEST = 1_048_576  # characters of a value with its numbers written out, as of a rendered text
 DEEPEST = 64  # objects and lists inside one another, as in the body of a request
 
 _NUMBER = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
@@ -48,7 +49,7 @@ def _number(text: str) -> object:
         raise ValueError(text)
     if _WHOLE.fullmatch(text):
         return int(text)
-    return _finite(text)
+    return written_out(_finite(text))[0]
 
 
 def _finite(text: str) -> float:
@@ -74,8 +75,16 @@ def _money(text: str) -> object:
 
 
 def _json(text: str) -> object:
+    left = LONGEST - len(text)
+
+    def number(spelt: str) -> float:
+        nonlocal left
+        stored, longer = written_out(_finite(spelt))
+        left -= longer
+        return stored if left >= 0 else _refuse("as long as that")
+
     read: object = json.loads(
-        text, object_pairs_hook=_once, parse_constant=_refuse, parse_float=_finite
+        text, object_pairs_hook=_once, parse_constant=_refuse, parse_float=number
     )
     return read
 

@@ -13,6 +13,8 @@ _ISO = re.compile(
     r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)?)?", re.ASCII
 )
 LONGEST_ISO = 40
+WRITTEN_OUT = 1e16  # a float from here on is told with an exponent, which jsonb does not keep
+SHORT = 1e-4  # one below it is told so too; Postgres hands it out with all its zeros
 _DECIMAL = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?", re.ASCII)
 
 
@@ -51,6 +53,17 @@ def _same_number(a: object, b: object) -> bool:
         and math.isfinite(real)
         and whole == Decimal(repr(real))
     )
+
+
+def written_out(number: float) -> tuple[float, int]:
+    """A finite number as Postgres gives it back, and how many digits it is longer by there.
+
+    It comes without an exponent, and without the sign of a zero.
+    """
+    if not number or SHORT <= abs(number) < WRITTEN_OUT:
+        return number or 0.0, 0
+    exact = Decimal(repr(number))
+    return int(exact) if abs(number) >= WRITTEN_OUT else number, abs(exact.adjusted())
 
 
 def is_number(value: object) -> bool:
