@@ -167,20 +167,28 @@ class Stream(asyncio.Protocol, httpcore.AsyncNetworkStream):
 
     async def secure(self, context: ssl.SSLContext, host: str) -> None:
         """Speak TLS from here on, with whoever can prove to be the host."""
+        try:
+            self._transport = await self._secured(context, host)
+        except BaseException:
+            self._transport.abort()
+            raise
+
+    async def _secured(self, context: ssl.SSLContext, host: str) -> asyncio.Transport:
+        if self._received:  # before anybody has proved anything: it would be read as the answer
+            raise TlsFailed(host)
+        if self._ended:
+            raise ConnectionFailed(host)
         loop = asyncio.get_running_loop()
         try:
             secured = await loop.start_tls(self._transport, self, context, server_hostname=host)
         except ssl.SSLError:
-            self._transport.abort()
             raise TlsFailed(host) from None
         except OSError:
-            self._transport.abort()
             raise ConnectionFailed(host) from None
-        except BaseException:
-            self._transport.abort()
-            raise
-        assert secured is not None
-        self._transport = secured
+        # uvloop's handshake may end with the connection, and no error
+        if secured is None or secured.get_extra_info("cipher") is None:
+            raise ConnectionFailed(host)
+        return secured
 
     @override
     def get_extra_info(self, info: str) -> object:

@@ -1,4 +1,6 @@
 import asyncio
+import os
+import socket
 import ssl
 from datetime import timedelta
 
@@ -10,6 +12,7 @@ from procession.outbound.capture import EXCERPT
 from procession.outbound.faults import ConnectionFailed, TlsFailed
 from procession.outbound.http import Client, Rules
 from procession.outbound.retry import Tries
+from procession.outbound.stream import Stream
 
 RESOLVE = {"hooks_example_com": ["127.0.0.1"], "other_example_com": ["127.0.0.1"]}
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n"
@@ -124,3 +127,36 @@ def test_it_is_all_the_same_on_uvloop(authority, trust):
         return statuses, [len(one.body) for one in receiver.received]
 
     assert uvloop.run(call()) == ([200], [100_000])
+
+
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(params=LOOPS)
+def run(request):
+    """Runs on either loop: processes use the one, and most tests the other."""
+    with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
+        yield runner.run
+
+
+PLAIN = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+@pytest.mark.parametrize(("said", "fault"), [(PLAIN, TlsFailed), (b"", ConnectionFailed)])
+def test_what_is_said_before_a_name_is_proved_is_no_answer(run, trust, said, fault, noticed):
+    async def call(peer):
+        loop = asyncio.get_running_loop()
+        _, stream = await loop.create_connection(Stream, *peer.getsockname())
+        other, _ = peer.accept()
+        with other:
+            other.sendall(said)
+            other.shutdown(socket.SHUT_WR)
+            async with asyncio.timeout(5):
+                while noticed and not stream.get_extra_info("is_readable"):
+                    await asyncio.to_thread(os.sched_yield)  # a turn in which the loop reads
+                with pytest.raises(fault):
+                    await stream.secure(trust, "hooks.example.com")
+
+    with socket.create_server(("127.0.0.1", 0)) as peer:
+        run(call(peer))
