@@ -39,12 +39,17 @@ async def roles(conn: Connection, tenant: str) -> list[Role]:
     return [_role(name, held) for name, held in sorted(stored.items())]
 
 
-LOCK = "select capabilities from role where tenant = %(tenant)s and name = %(name)s for update"
+# Locks the role, which it makes where there is none: of two who make it at once the second sees
+# what the first has made. xmax is 0 in a row that this statement inserted.
+HOLD = """
+    insert into role as kept (tenant, name, capabilities)
+    values (%(tenant)s, %(name)s, '{}')
+    on conflict (tenant, name) do update set capabilities = kept.capabilities
+    returning capabilities, xmax = 0
+"""
 
 SAVE = """
-    insert into role as kept (tenant, name, capabilities)
-    values (%(tenant)s, %(name)s, %(capabilities)s)
-    on conflict (tenant, name) do update set capabilities = excluded.capabilities
+    update role set capabilities = %(capabilities)s where tenant = %(tenant)s and name = %(name)s
 """
 
 
@@ -58,16 +63,19 @@ async def save_role(
     own = BUILT_IN.get(name, frozenset())
     wanted = {"tenant": tenant, "name": name}
     async with conn.transaction():
-        row = await (await conn.execute(LOCK, wanted)).fetchone()
-        before = own | frozenset[str](row[0] if row else ())
+        row = await (await conn.execute(HOLD, wanted)).fetchone()
+        assert row is not None  # it is there now
+        before = own | frozenset[str](row[0])
         after = own | capabilities
-        is_new = row is None and name not in BUILT_IN
+        is_new = row[1] and name not in BUILT_IN
         if is_new or before != after:
             await conn.execute(SAVE, {**wanted, "capabilities": sorted(after - own)})
             change = {"added": sorted(after - before), "removed": sorted(before - after)}
             await note(conn, tenant, by, Note("role.saved", "Role", name, {"name": name, **change}))
     return _role(name, after), is_new
 
+
+LOCK = "select capabilities from role where tenant = %(tenant)s and name = %(name)s for update"
 
 IN_USE = """
     select from api_key
