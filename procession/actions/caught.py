@@ -1,6 +1,6 @@
 """Calling the code of others: the one place where whatever it raises is taken for an answer."""
 
-import asyncio
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -8,8 +8,11 @@ T = TypeVar("T")
 
 
 def caught(work: Callable[[], T]) -> tuple[T | None, BaseException | None]:
-    """What the code of others returned or raised."""
+    """What the code of others returned or raised; of that, Ctrl-C in the main thread goes on."""
     try:
         return work(), None
-    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  the one place
+    except BaseException as error:
+        is_main = threading.current_thread() is threading.main_thread()
+        if isinstance(error, KeyboardInterrupt) and is_main:
+            raise
         return None, error

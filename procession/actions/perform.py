@@ -139,7 +139,7 @@ async def _act(
         else:
             said = action.perform(context, parameters)
         return await said if inspect.isawaitable(said) else said
-    except SystemExit as error:  # would end the worker
+    except (SystemExit, KeyboardInterrupt) as error:  # which would end the worker
         return Failed(type(error).__name__, retryable=True)
 
 

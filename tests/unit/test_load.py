@@ -36,6 +36,11 @@ class Unmade(Good):
         raise OSError
 
 
+class Leaving(Good):
+    def __init__(self):
+        raise GeneratorExit
+
+
 class Mistyped(Good):
     parameters = ("Amount",)
 
@@ -67,7 +72,9 @@ def test_a_name_that_is_taken_stops_the_start(names):
         load(built_in(), [point(name) for name in names])
 
 
-@pytest.mark.parametrize("value", ["Nobody", "Unmade", "Mistyped", "Reserved", "Mute", "point"])
+@pytest.mark.parametrize(
+    "value", ["Nobody", "Unmade", "Leaving", "Mistyped", "Reserved", "Mute", "point"]
+)
 def test_a_package_that_fails_to_load_is_not_served_and_the_others_are(value, caplog):
     registry = load(built_in(), [point("Bad", value), point("Good")])
 

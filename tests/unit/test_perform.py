@@ -16,6 +16,10 @@ from procession.engine.entry import Stub
 from procession.outbound.faults import AddressRefused, BreakerOpen, ConnectionLost, Timeout
 
 
+class Odd(BaseException):
+    """What derives from no Exception, as some libraries' do, is one all the same."""
+
+
 def doing(outcome):
     async def perform(_context, _parameters):
         return outcome
@@ -51,6 +55,9 @@ async def test_what_an_action_says_is_the_outcome(performed, outcome):
         (ValueError("secret=abc"), Failed("ValueError", retryable=True)),
         (KeyError("secret"), Failed("KeyError", retryable=True)),
         (SystemExit(3), Failed("SystemExit", retryable=True)),
+        (KeyboardInterrupt(), Failed("KeyboardInterrupt", retryable=True)),
+        (GeneratorExit(), Failed("GeneratorExit", retryable=True)),
+        (BaseExceptionGroup("x", [Odd("y")]), Failed("BaseExceptionGroup", retryable=True)),
         (StopAsyncIteration(), Failed("StopAsyncIteration", retryable=True)),
         (ConnectionLost("example.com"), Failed("ConnectionLost", retryable=True)),
         (TimeoutError("at https://ann:pw@example.com"), Unknown("TimeoutError")),
@@ -299,6 +306,9 @@ async def test_a_plain_function_runs_in_a_thread(performed):
         (ValueError("secret"), Failed("ValueError", retryable=True)),
         (StopIteration(), Failed("RuntimeError", retryable=True)),
         (SystemExit(3), Failed("SystemExit", retryable=True)),
+        (KeyboardInterrupt(), Failed("KeyboardInterrupt", retryable=True)),
+        (GeneratorExit(), Failed("GeneratorExit", retryable=True)),
+        (BaseExceptionGroup("x", [Odd("y")]), Failed("BaseExceptionGroup", retryable=True)),
         (TimeoutError(), Unknown("TimeoutError")),
         (asyncio.CancelledError(), Unknown(performing.CUT_OFF)),
     ],
