@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from procession.actions.attempt import Attempt
+from procession.actions.thread import go_on
 from procession.engine.catalogue import ActionType
 from procession.engine.entry import Reference
 from procession.engine.scope import MOST_ITEMS, Names
@@ -106,6 +107,7 @@ def names_of(attempt: Attempt) -> Names:
         console_url=attempt.console_url,
         run_id=str(attempt.run_id),
         references=attempt.references,
+        go_on=go_on,
         outputs=None if attempt.child else attempt.outputs,  # in a branch they stay as written
     )
 

@@ -5,7 +5,7 @@ value is null gives None, which is shown as empty text.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
@@ -54,6 +54,8 @@ class Names:
     # by ordinal; None where captured outputs are not read and their placeholders stay as written
     outputs: Mapping[int, Mapping[str, str]] | None = None
     lists: Lists = field(default_factory=Lists, init=False, compare=False, repr=False)
+    # asked at each item of a list; what it raises ends the walk, which may take seconds
+    go_on: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
 
 
 def read(names: Names, name: str, item: Reference | None = None) -> object:

@@ -141,6 +141,7 @@ def _each(part: Each, names: Names, encoding: Encoding) -> Iterator[str]:
     if not part.body:
         return
     for item in items[:MOST_ITEMS]:
+        names.go_on()
         yield from _pieces(part.body, names, encoding, item)
 
 

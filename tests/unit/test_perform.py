@@ -506,3 +506,32 @@ async def test_a_type_that_is_not_served_waits_for_who_serves_it(performed):
 
     assert isinstance(outcome, Failed)
     assert outcome.retryable
+
+
+class Slow(Watched):
+    """Its price takes until the gate opens, and it knows how often that was asked for."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.gate, self.asked = threading.Event(), 0
+
+    def __getitem__(self, name):
+        if name == "Price":
+            self.asked += 1
+            self.gate.wait(10)
+        return super().__getitem__(name)
+
+
+async def test_what_nobody_waits_for_any_more_is_not_filled_in_to_its_end(performed):
+    readers = [{"contentType": "Person", "id": f"p{one}"} for one in range(50)]
+    data = Slow({"Title": readers, "Price": "x" * 20_000})
+    line = "{{#each data.Title}}{{data.Price}}{{/each}}"
+    attempt = an_attempt(parameters={"Line": line}, entry=an_entry(data=data))
+
+    outcome = (await performed(doing(Succeeded()), attempt, limit=0.2)).outcome
+    data.gate.set()
+    for thread in data.threads:
+        await asyncio.to_thread(thread.join, 10)
+
+    assert isinstance(outcome, Unknown)
+    assert data.asked <= 1  # none, where that came first
