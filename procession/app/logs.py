@@ -6,10 +6,13 @@ that is stored, and of an exception the type and the places are kept, never its 
 
 import json
 import logging
+import re
 import sys
+import threading
 import traceback
 from dataclasses import asdict
 from datetime import UTC, datetime
+from types import TracebackType
 
 from typing_extensions import override
 
@@ -18,9 +21,14 @@ from procession.engine.redaction import redact
 from procession.outbound.spans import trace_id
 from procession.queue.types import about
 
+log = logging.getLogger(__name__)
+
 OURS = "procession"
 # They tell at INFO what must not be told: arguments of jobs, full addresses.
 HUSHED = ("procrastinate", "httpx2", "httpcore2", "uvicorn", "asyncio")
+# It shows what it was at, and so what was given to it and raised; of that the rest of a line tells.
+LOOP = "asyncio"
+NOTHING_GIVEN = re.compile(r"Exception in callback|[^\n<]*")
 # They try again each second for as long as the database is away, and say so each time.
 REPEATING = ("procession.app.keeper", "procession.queue.manager", "psycopg.pool")
 # What the pool says of a connection that was closed on purpose, or whose end was met and told of.
@@ -28,6 +36,8 @@ NEEDLESS = "discarding closed connection: %s"
 # It warns of what came to it that is no HTTP, which anybody can send, as often as it comes.
 SERVER = "uvicorn.error"
 SELDOM = 60.0  # seconds until one of them may say the same again
+
+Raised = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 def set_up(level: str, form: str) -> None:
@@ -39,6 +49,21 @@ def set_up(level: str, form: str) -> None:
     for name in HUSHED:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
     logging.captureWarnings(capture=True)
+    threading.excepthook, sys.unraisablehook = _ended, _unraised
+
+
+def _ended(one: threading.ExceptHookArgs) -> None:
+    """Of an action, say: nobody else is told what ended it."""
+    log.error("A thread ended by an error", exc_info=_raised(one))
+
+
+def _unraised(one: "sys.UnraisableHookArgs") -> None:
+    log.error("An error came where none can be raised", exc_info=_raised(one))
+
+
+def _raised(one: "threading.ExceptHookArgs | sys.UnraisableHookArgs") -> Raised | None:
+    error = one.exc_value
+    return None if error is None else (type(error), error, one.exc_traceback)
 
 
 class Seldom(logging.Filter):
@@ -66,6 +91,8 @@ class Seldom(logging.Filter):
 def said(record: logging.LogRecord) -> str:
     """The message; of a logger that is not ours, without what it must not tell."""
     message = record.getMessage().rstrip()
+    if record.name == LOOP and (words := NOTHING_GIVEN.match(message)):
+        message = words[0].rstrip()
     return message if record.name.partition(".")[0] == OURS else redact(message)
 
 

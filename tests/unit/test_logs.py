@@ -1,8 +1,13 @@
+import asyncio
+import gc
 import json
 import logging
+import sys
+import threading
 from uuid import uuid4
 
 import pytest
+import uvloop
 
 from procession.app import logs
 from procession.queue.types import About, about
@@ -14,6 +19,7 @@ def said(capsys):
     root = logging.getLogger()
     before = (root.level, root.handlers[:])
     levels = {name: logging.getLogger(name).level for name in logs.HUSHED}
+    hooks = threading.excepthook, sys.unraisablehook
 
     def lines():
         return capsys.readouterr().err.splitlines()
@@ -23,6 +29,7 @@ def said(capsys):
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
     logging.captureWarnings(capture=False)
+    threading.excepthook, sys.unraisablehook = hooks
 
 
 def test_a_line_is_a_json_object(said):
@@ -49,6 +56,62 @@ def test_of_what_was_raised_the_type_and_the_places_are_told_and_never_the_messa
     assert "ValueError" in text
     assert "test_logs.py" in text
     assert "hunter2" not in text
+
+
+def fails(secret="hunter2"):
+    raise ValueError(secret)
+
+
+def in_a_thread():
+    thread = threading.Thread(target=fails)
+    thread.start()
+    thread.join()
+
+
+def where_none_can_be_raised():
+    class Left:
+        def __del__(self):
+            fails()
+
+    Left()
+
+
+def in_a_task_that_nobody_waits_for():
+    async def task():
+        fails()
+
+    async def spawn():
+        asyncio.create_task(task())  # noqa: RUF006  as it should not be
+        await asyncio.sleep(0)
+
+    asyncio.run(spawn())
+    gc.collect()
+
+
+def in_a_callback():
+    async def spawn():
+        asyncio.get_running_loop().call_soon(fails, "hunter2")
+        await asyncio.sleep(0)
+
+    uvloop.run(spawn())
+    asyncio.run(spawn())
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.parametrize(
+    "broken",
+    [in_a_thread, where_none_can_be_raised, in_a_task_that_nobody_waits_for, in_a_callback],
+)
+def test_nor_is_it_where_nobody_caught_it(said, form, broken):
+    logs.set_up("info", form)
+
+    broken()
+
+    text = "\n".join(said())
+    assert "hunter2" not in text
+    assert "ValueError" in text
+    assert "test_logs.py" in text
+    assert "Traceback" not in text
 
 
 def test_what_goes_on_failing_is_told_once_a_minute(said, monkeypatch):
