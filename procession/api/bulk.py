@@ -3,9 +3,10 @@
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Response, status
+from fastapi import APIRouter, Request, Response, status
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
+from procession.api import things
 from procession.api.body import Document, read, takes
 from procession.api.deps import Call, Calling, Database, Part, Tenant
 from procession.api.paths import BulkId, Dashed
@@ -23,7 +24,6 @@ from procession.api.shapes import (
     page_of,
 )
 from procession.engine.bulk import Order, Verb
-from procession.engine.errors import ForbiddenError, NotFoundError
 from procession.engine.run import RunStatus
 from procession.queue import bulk
 from procession.queue.bulk import Bulk, Chosen
@@ -223,16 +223,8 @@ async def read_bulk(bulk_id: BulkId, conn: Database, tenant: Tenant) -> BulkView
     return view(await bulk.one(conn, tenant, bulk_id))
 
 
-@router.post(f"{BULK}/{{id}}/stop", dependencies=[needs("view_workflow_runs")])
-async def stop_bulk(bulk_id: BulkId, conn: Database, call: Call) -> BulkView:
+@router.post(f"{BULK}/{{id}}/stop", dependencies=[needs("view_workflow_runs", things.bulk_to_stop)])
+async def stop_bulk(request: Request, bulk_id: BulkId, conn: Database, call: Call) -> BulkView:
     """Leave what is not done yet undone. It takes the capability that the verb takes."""
-    held = call.caller.capabilities
-    try:
-        needed = (await bulk.one(conn, call.tenant, bulk_id)).verb.capability
-    except NotFoundError:
-        if held.isdisjoint(verb.capability for verb in Verb):  # who may stop none
-            raise ForbiddenError(Verb.RETRY.capability) from None
-        raise
-    if needed not in held:
-        raise ForbiddenError(needed)
+    await things.bulk_to_stop(conn, call.caller, request.path_params)
     return view(await bulk.stop(conn, call.tenant, bulk_id, call.by))

@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Path, Request, Response, status
 
 from procession.actions.request import link_of
+from procession.api import things
 from procession.api.body import Document, takes
 from procession.api.deps import Call, Database, Part, Tenant
 from procession.api.routes import api_router, needs
@@ -124,7 +125,7 @@ async def delete_connector(slug: Slug, conn: Database, call: Call) -> None:
     await connectors.delete(conn, call.tenant, slug, call.by)
 
 
-@router.post(f"{ONE}/test", dependencies=MANAGE)
+@router.post(f"{ONE}/test", dependencies=[needs("manage_connectors", things.connector)])
 async def test_connector(slug: Slug, tenant: Tenant, request: Request) -> Probed:
     """Send one GET of its probePath, as its requests would be sent, and tell the status."""
     async with services_of(request).pool.connection() as conn:  # not held while it is called

@@ -6,6 +6,7 @@ from uuid import UUID
 from fastapi import Depends, Path, Query, Response
 from starlette.status import HTTP_201_CREATED
 
+from procession.api import things
 from procession.api.body import CONDITIONAL, CONDITIONAL_OR_NEW, Document, takes
 from procession.api.deps import Call, Caller, Database, Part
 from procession.api.routes import api_router, needs
@@ -143,7 +144,7 @@ async def save_entry(
 
 @router.post(
     f"{ENTRY}/transitions/{{name}}",
-    dependencies=[needs("manage_entries")],
+    dependencies=[needs("manage_entries", things.transition)],
     openapi_extra=CONDITIONAL,
 )
 async def perform_transition(
@@ -171,7 +172,7 @@ async def read_entry(key: Asked, conn: Database, caller: Caller, response: Respo
     return view(*found, caller)
 
 
-@router.get("/entries/{contentType}", dependencies=[needs("read_entries")])
+@router.get("/entries/{contentType}", dependencies=[needs("read_entries", things.content_type)])
 async def list_entries(
     content_type: ContentTypeName,
     conn: Database,

@@ -19,6 +19,11 @@ def _number(value: object) -> object:
     return value
 
 
+def uuid_in(text: str) -> UUID:
+    """The id that a path holds; a ValueError when it is none."""
+    return UUID(str(_uuid(text)))
+
+
 def _uuid(value: object) -> object:
     if isinstance(value, str) and not DASHED.fullmatch(value):
         raise ValueError(A_UUID)

@@ -1,15 +1,17 @@
 """A route under /api: what must be settled before a byte of the body is read.
 
-The order is the contract's: tenant, capability, size and media type, JSON. A route says what it
-needs by `dependencies=[needs("…")]`, and one that says nothing cannot be made.
+The order is the contract's: tenant, capability, size and media type, JSON, the thing in the path. A
+route says what it needs by `dependencies=[needs("…")]`, and one that says nothing cannot be made.
 """
 
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, cast
 
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
@@ -17,6 +19,7 @@ from typing_extensions import override
 from procession.api import body, idempotency
 from procession.api.auth import Caller, enter, identify
 from procession.api.services import CALLER, services_of
+from procession.api.things import Thing
 from procession.engine.errors import Fault, ForbiddenError, ValidationFailedError
 from procession.queue.types import about
 
@@ -29,14 +32,15 @@ class Need:
 
     capability: str | None = None
     above: bool = False  # the route stands above the tenants
+    thing: Thing | None = None  # that its path names, where a fault may be found in front of it
 
     def __call__(self) -> None:
         """Nothing is left to do once FastAPI gets here."""
 
 
-def needs(capability: str | None) -> Any:  # noqa: ANN401 - as FastAPI types its Depends
+def needs(capability: str | None, thing: Thing | None = None) -> Any:  # noqa: ANN401 - as FastAPI types its Depends
     """Only for callers that hold it; None lets any caller of the tenant in."""
-    return Depends(Need(capability))
+    return Depends(Need(capability, thing=thing))
 
 
 def above_tenants(capability: str | None = None) -> Any:  # noqa: ANN401 - as FastAPI types its Depends
@@ -52,6 +56,7 @@ class Route(APIRoute):
         handler = super().get_route_handler()
         need = need_of(self)
         reads = body.takes_body(self.openapi_extra)
+        asks = need.thing is not None or not self.param_convertors  # it may have a query
         keyed = "POST" in (self.methods or ()) and self.name not in idempotency.OWN_RULE
 
         async def checked(request: Request) -> Response:
@@ -66,11 +71,16 @@ class Route(APIRoute):
                     caller = await _admit(request, await identify(request, services), need)
                 request.scope[body.DOCUMENT] = body.decode(raw, services.max_body_bytes)
                 request.scope[body.SIZE] = len(raw)
-            _look_at_query(request)
-            answer = await idempotency.repeated(request, caller, services, raw) if keyed else None
-            if answer is None:
+            try:
+                if asks:
+                    _look_at_query(request)
+                if keyed and (kept := await idempotency.repeated(request, caller, services, raw)):
+                    return kept
                 answer = await handler(request)
-                await idempotency.keep(request.scope, answer)
+            except (ValidationFailedError, RequestValidationError):
+                await _look_for(need.thing, request, caller)
+                raise
+            await idempotency.keep(request.scope, answer)
             return answer
 
         return checked
@@ -88,6 +98,16 @@ async def _admit(request: Request, caller: Caller, need: Need) -> Caller:
     if need.capability is not None and need.capability not in caller.capabilities:
         raise ForbiddenError(need.capability)
     return caller
+
+
+async def _look_for(thing: Thing | None, request: Request, caller: Caller) -> None:
+    """Refuse what the path names and is not there, which comes before what was sent."""
+    if thing is None:
+        return
+    services = services_of(request)
+    async with services.shares.connection(services.pool, caller.tenant) as conn:
+        with suppress(ValueError):  # the path itself is the fault
+            await thing(conn, caller, request.path_params)
 
 
 def _look_at_query(request: Request) -> None:

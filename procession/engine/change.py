@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from procession.engine.access import Actor
-from procession.engine.content_type import ContentType, Sensitivity
+from procession.engine.content_type import ContentType, Sensitivity, Transition
 from procession.engine.entry import Entry, check_values, is_changed
 from procession.engine.errors import (
     Concern,
@@ -115,17 +115,22 @@ def changed(before: Entry | None, key: Key, change: Change, made: Making) -> Ent
     return _raised(after, made) if is_changed(before, after) else before
 
 
+def transition_of(entry: Entry, name: str, content_type: ContentType) -> tuple[str, Transition]:
+    """The transition that is called so, and its name as it is declared."""
+    found = content_type.transition(name)
+    if found is None:
+        there = told(content_type.lifecycle.transitions) or "none"
+        detail = f"There is no transition {name}. {entry.content_type} declares {there}."
+        raise NotFoundError("transition", detail)
+    return found
+
+
 def moved(before: Entry, name: str, made: Making) -> tuple[Entry, str]:
     """The entry after this transition, and the transition's name as it is declared.
 
     One that leads back to the same status is a change too, since it fires.
     """
-    found = made.content_type.transition(name)
-    if found is None:
-        there = told(made.content_type.lifecycle.transitions) or "none"
-        detail = f"There is no transition {name}. {before.content_type} declares {there}."
-        raise NotFoundError("transition", detail)
-    declared, transition = found
+    declared, transition = transition_of(before, name, made.content_type)
     if before.status not in transition.from_:
         sources = told(transition.from_)
         detail = f"The entry is {before.status}; {declared} starts from {sources}."

@@ -14,7 +14,7 @@ import msgspec
 from psycopg.errors import ForeignKeyViolation
 from psycopg.types.json import Jsonb
 
-from procession.engine.change import Key, Making, changed, moved, read_change
+from procession.engine.change import Key, Making, changed, moved, read_change, transition_of
 from procession.engine.content_type import ContentType
 from procession.engine.entry import TRANSITION, Entry, events_of
 from procession.engine.errors import Concern, NotFoundError
@@ -110,6 +110,7 @@ async def move(
         found = await lock(conn, key)
         if found is None or found.entry is None:
             raise NotFoundError("entry")
+        transition_of(found.entry, name, found.content_type)
         wanted.refuse_unread()
         entry, declared = moved(found.entry, name, found.by(origin))
         wanted.check(found.entry.version)

@@ -249,7 +249,7 @@ async def test_a_number_does_not_make_an_entry_larger_than_a_body(admin):
         ("PUT", "/api/entries/Nope/a-1", "content-type-not-found"),
         ("PUT", "/api/workflows/00000000-0000-7000-8000-000000000000", "workflow-not-found"),
         ("DELETE", "/api/entries/Article/a-1", "validation-failed"),
-        ("POST", "/api/entries/Article/a-1/transitions/Archive", "validation-failed"),
+        ("POST", "/api/entries/Article/a-1/transitions/Archive", "transition-not-found"),
         ("PUT", "/api/entries/Article/a-1", "validation-failed"),
     ],
 )

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 from fix_api import CONTROL, add_key, client_of, declare
+from fix_runs import add_run
 
-from procession.api.app import create_app
+from procession.api.app import ROUTERS, create_app
+from procession.api.routes import Route, need_of
 from procession.api.services import Services
 from procession.queue.pool import make_pool
 
@@ -357,3 +359,105 @@ async def test_a_database_that_is_only_readable_serves_reads(database, conn, cal
 
     assert read.status_code == 200
     assert (write.status_code, write.json()["code"]) == (503, "database-unavailable")
+
+
+NO_ID = "00000000-0000-7000-8000-000000000000"
+BAD_KEY = {"Idempotency-Key": "é".encode("latin-1")}
+NOT_THERE = [
+    (f"/api/workflow-runs/{NO_ID}/cancel", "run-not-found"),
+    (f"/api/workflow-runs/{NO_ID}/abandon", "run-not-found"),
+    (f"/api/workflow-runs/{NO_ID}/force-end", "run-not-found"),
+    (f"/api/workflow-runs/{NO_ID}/actions/0/retry", "run-not-found"),
+    (f"/api/workflow-runs/bulk/{NO_ID}/stop", "bulk-not-found"),
+    ("/api/entries/Article/nope/transitions/Submit", "entry-not-found"),
+    ("/api/entries/Article/a-1/transitions/Nope", "transition-not-found"),
+    ("/api/connectors/nope/test", "connector-not-found"),
+]
+
+
+@pytest.mark.parametrize(("path", "code"), NOT_THERE)
+async def test_the_thing_in_the_path_comes_before_what_was_sent_for_a_repeat(admin, path, code):
+    await declare(admin)
+    await admin.put(FIRST, json={"data": {}})
+
+    by_key = await admin.post(path, headers=BAD_KEY)
+    by_query = await admin.post(f"{path}?x=a%00b")
+
+    assert [(one.status_code, one.json()["code"]) for one in (by_key, by_query)] == [
+        (404, code)
+    ] * 2
+
+
+async def test_an_action_that_is_not_there_does_too(admin, conn, workflow_id):
+    run_id = await add_run(conn, workflow_id)
+    path = f"/api/workflow-runs/{run_id}/actions"
+
+    there, beyond = [
+        await admin.post(f"{path}/{ordinal}/retry", headers=BAD_KEY) for ordinal in (1, 2)
+    ]
+
+    assert (there.status_code, there.json()["errors"][0]["name"]) == (400, "Idempotency-Key")
+    assert (beyond.status_code, beyond.json()["code"]) == (404, "action-not-found")
+
+
+@pytest.mark.parametrize("query", ["page=0", "pageSize=101", "status=x", "x=a%00b"])
+async def test_a_content_type_that_is_not_there_comes_before_the_query(admin, query):
+    answer = await admin.get(f"/api/entries/Nope?{query}")
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "content-type-not-found")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/workflow-runs/{0}/cancel",
+        "/api/workflow-runs/0b9f6a526f0e4f0c9a551c1f0a6f2d11/actions/0/retry",
+        f"/api/workflow-runs/{NO_ID}/actions/٣/retry",
+        "/api/workflow-runs/bulk/x/stop",
+        "/api/entries/Article/a%00/transitions/Submit",
+        "/api/entries/9/a-1/transitions/Submit",
+        "/api/connectors/A/test",
+    ],
+)
+async def test_a_path_that_names_nothing_is_a_fault_as_what_was_sent_is(admin, path):
+    assert (await admin.post(path, headers=BAD_KEY)).status_code == 400
+
+
+async def test_who_may_refuse_what_was_sent_before_it_looks_says_what_for(app):
+    described = app.openapi()["paths"]
+    unsaid = [
+        route.name
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, Route) and need_of(route).thing is None
+        for method in route.methods
+        for one in described[route.path][method.lower()].get("parameters", [])
+        if "{" in route.path and (one["in"] == "query" or one["name"] == "Idempotency-Key")
+    ]
+
+    assert unsaid == ["run_workflow"]  # which reads its key itself
+
+
+async def test_what_may_not_be_stopped_is_refused_whatever_the_key(admin, call):
+    made = await admin.post("/api/workflow-runs/bulk/cancel", json={"filter": {"entryId": "a"}})
+    viewer = await call("Viewer")
+
+    refused = [
+        await viewer.post(f"/api/workflow-runs/bulk/{one}/stop", headers=BAD_KEY)
+        for one in (made.json()["id"], NO_ID)
+    ]
+    admitted = await admin.post(
+        f"/api/workflow-runs/bulk/{made.json()['id']}/stop", headers=BAD_KEY
+    )
+
+    assert [one.status_code for one in refused] == [403, 403]
+    assert admitted.status_code == 400
+
+
+async def test_a_transition_comes_before_the_version_that_is_asked_for(admin):
+    await declare(admin)
+    await admin.put(FIRST, json={"data": {}})
+
+    answer = await admin.post(f"{FIRST}/transitions/Nope", headers={"If-Match": "x"})
+
+    assert answer.json()["code"] == "transition-not-found"
