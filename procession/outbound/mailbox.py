@@ -5,7 +5,6 @@ the header that it stands in, is no address.
 """
 
 import re
-import unicodedata
 from dataclasses import dataclass
 from email.headerregistry import Address
 
@@ -16,7 +15,8 @@ _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LOCAL = re.compile(rf"{_ATOM}(?:\.{_ATOM})*", re.ASCII)
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII | re.IGNORECASE)
-_BREAKING = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, lone surrogates, line separators
+# controls, lone surrogates, line separators
+_BREAKING = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +68,4 @@ def _shown(name: str) -> str:
 
 def on_one_line(text: str) -> str:
     """The text with a space for all that could end a line or is no text."""
-    return "".join(" " if unicodedata.category(one) in _BREAKING else one for one in text)
+    return _BREAKING.sub(" ", text)

@@ -23,6 +23,7 @@ from procession.outbound.smtp_session import Relay, Security, Session, before_th
 from procession.outbound.spans import Attributes
 from procession.outbound.stream import EACH
 
+LIGHT = 4_096  # signs of a message that take no time to speak of
 STEPS = 3  # that bound what comes before the content, however many commands it takes
 
 
@@ -55,8 +56,8 @@ class Smtp:
 
     async def send(self, sender: Mailbox, mail: Mail, client: Client, sending: Sending) -> None:
         """Hand the message over; raises MailFault."""
-        content = content_of(message_of(sender, mail))
         sending.phase = "SMTP connect"
+        content = await _content(sender, mail)
         session: Session | None = None
         try:
             try:
@@ -101,6 +102,17 @@ class Smtp:
                 async with asyncio.timeout(EACH):
                     return await _dial(address, port)
         return await _dial(addresses[-1], port)
+
+
+async def _content(sender: Mailbox, mail: Mail) -> bytes:
+    """The message as it goes over the wire; a long one takes seconds, and holds nobody up."""
+
+    def written() -> bytes:
+        return content_of(message_of(sender, mail))
+
+    names = [mail.to.name, mail.reply_to.name if mail.reply_to else ""]
+    size = sum(map(len, (mail.subject, mail.html, mail.text, *names)))
+    return written() if size <= LIGHT else await asyncio.to_thread(written)
 
 
 async def _dial(address: str, port: int) -> socket.socket:

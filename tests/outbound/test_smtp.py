@@ -1,5 +1,6 @@
 import asyncio
 import re
+import threading
 from email import message_from_bytes
 from email.policy import default
 
@@ -475,3 +476,30 @@ async def test_it_is_all_the_same_on_uvloop(make_relay, relay_tls, by, trust, se
 
     assert reasons == ["SMTP RCPT TO: 550", "SMTP RCPT TO: ConnectionLost"]
     assert len(relay.taken) == 1
+
+
+class Watched:
+    """A message that knows which thread has read its subject last."""
+
+    to, text, reply_to = mailbox("ann@example.org"), "", None
+
+    def __init__(self, html):
+        self.html = html
+        self.by = None
+
+    @property
+    def subject(self):
+        self.by = threading.current_thread()
+        return "Hello"
+
+
+@pytest.mark.parametrize(("length", "apart"), [(10, False), (10_000, True)])
+async def test_a_long_message_is_written_where_it_holds_nobody_up(
+    relay, make_client, by, length, apart
+):
+    mail = Watched("é" * length)
+
+    await Mailer(by(relay), mailbox("desk@example.com")).send(mail, make_client())
+
+    assert len(relay.taken) == 1
+    assert (mail.by is not threading.main_thread()) == apart
