@@ -51,6 +51,10 @@ class _Twice(dict[str, object]):
     name: str = ""
 
 
+# what an item holds others in; asked of each, and a union of types would be made anew each time
+CONTAINERS: frozenset[type] = frozenset({dict, list, _Twice})
+
+
 def decode(raw: bytes, limit: float = math.inf) -> object:
     """The value of a JSON text. Anything doubtful raises, by the path of where it stands.
 
@@ -98,15 +102,13 @@ class _Look:
     faults: list[Fault] = field(default_factory=list[Fault])
 
     def into(self, path: Path, container: dict[str, object] | list[object], depth: int = 0) -> None:
-        """Find it here and below. The usual item costs a comparison of types."""
+        """Find it here and below. The usual item costs a comparison of types, an empty one two."""
         if depth > DEEPEST:
             raise MalformedJsonError(f"It is nested deeper than {DEEPEST}.")
         if isinstance(container, dict):
             self._at_names(path, container)
         items = container.items() if isinstance(container, dict) else enumerate(container)
         for part, item in items:
-            if len(self.faults) >= MOST_FAULTS:
-                return
             kind = type(item)
             if kind is str:
                 if flaw := _flaw(cast("str", item)):
@@ -114,9 +116,11 @@ class _Look:
             elif kind is float:
                 number = self._number((*path, part), cast("float", item))
                 cast("dict[str | int, object]", container)[part] = number
-            elif isinstance(item, dict | list):
+            elif kind in CONTAINERS and (item or depth == DEEPEST):
                 inside = cast("dict[str, object] | list[object]", item)
                 self.into((*path, part), inside, depth + 1)
+            if len(self.faults) >= MOST_FAULTS:
+                return
 
     def _number(self, path: Path, number: float) -> float:
         """As Postgres gives it back."""

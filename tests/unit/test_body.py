@@ -1,6 +1,7 @@
 """Reading JSON strictly: what is refused, and how its place is named."""
 
 import json
+import sys
 
 import pytest
 
@@ -105,3 +106,18 @@ def test_a_body_is_as_large_as_it_is_with_its_numbers_written_out(number):
     with pytest.raises(BodyTooLargeError) as caught:
         decode(text, limit - 1)
     assert str(limit - 1) in str(caught.value)
+
+
+@pytest.mark.parametrize(("item", "most"), [("0", 0), ("[]", 0), ("{}", 1)])
+def test_what_holds_nothing_is_not_walked_into(item, most):
+    """A body has hundreds of thousands of them, and others wait while it is looked at."""
+    text = f"[{','.join([item] * 1000)}]".encode()
+    called = []
+
+    sys.setprofile(lambda _, event, __: called.append(event))
+    try:
+        decode(text)
+    finally:
+        sys.setprofile(None)
+
+    assert called.count("call") // 1000 == most
