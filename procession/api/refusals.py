@@ -13,6 +13,7 @@ from procession.engine.errors import ConflictError, NotFoundError, ProcessionErr
 
 # Whatever the route, once the path is one of ours.
 ALWAYS = (
+    "malformed-request",
     "validation-failed",
     "tenant-required",
     "unauthenticated",

@@ -13,7 +13,7 @@ from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from procession.api.problems import TRACE_ID, answer_to
-from procession.engine.errors import HeadersTooLargeError
+from procession.engine.errors import HeadersTooLargeError, MalformedRequestError, ProcessionError
 
 MOST = 64 * 1024  # bytes of a request's first line and headers, and between two parts of a body
 LONGEST = 1024  # bytes of an address that is told of one too large
@@ -29,6 +29,7 @@ class PatientProtocol(HttpToolsProtocol):
     _unread: TimerHandle | None = None  # runs while the peer has something to take
     _left = 0  # bytes that the peer had not taken when that began
     _unparsed = 0  # bytes that came since the parser last got something out of them
+    _is_lost = False  # what comes cannot be told apart any more
 
     @override
     def connection_made(self, transport: Transport) -> None:
@@ -43,7 +44,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_lost:
             return
         self._unparsed += len(data)
         super().data_received(data)
@@ -93,12 +94,26 @@ class PatientProtocol(HttpToolsProtocol):
         elif self._idle is None:
             self._idle = self.loop.call_later(PROMPT, self.transport.close)
 
+    @override
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP. What has come whole before it is answered, and with its own."""
+        if self._answers() and not self.cycle.more_body:
+            self._is_lost, self.cycle.keep_alive = True, False
+        elif self._answers() and (self.pipeline or self.cycle.response_started):
+            self.transport.abort()
+        else:
+            self._tell(MalformedRequestError())
+
     def _refuse(self) -> None:
         """Answer what has no end. Into an answer that is under way nothing can be said."""
         if self._answers():
             self.transport.abort()
-            return
-        answer = answer_to(HeadersTooLargeError(), {"path": "", TRACE_ID: uuid4().hex})
+        else:
+            self._tell(HeadersTooLargeError())
+
+    def _tell(self, error: ProcessionError) -> None:
+        """Answer what has come to no application, and close."""
+        answer = answer_to(error, {"path": "", TRACE_ID: uuid4().hex})
         head = b"".join(b"%s: %s\r\n" % header for header in answer.raw_headers)
         self.transport.write(STATUS_LINE[answer.status_code] + head + b"\r\n" + bytes(answer.body))
         self.transport.close()

@@ -3,6 +3,7 @@
 ProcessionError                     500 internal-error
 ├── ValidationFailedError           400 validation-failed, with every fault at once
 ├── MalformedJsonError              400 malformed-json
+├── MalformedRequestError           400 malformed-request
 ├── TenantRequiredError             400 tenant-required
 ├── UnauthenticatedError            401 unauthenticated, whatever was wrong with the credential
 ├── ForbiddenError                  403 forbidden, naming the capability
@@ -87,6 +88,14 @@ class MalformedJsonError(ProcessionError):
 
     status = 400
     code = "malformed-json"
+
+
+class MalformedRequestError(ProcessionError):
+    """What was sent is not HTTP."""
+
+    status = 400
+    code = "malformed-request"
+    headers: Mapping[str, str] = {"Connection": "close"}
 
 
 class TenantRequiredError(ProcessionError):

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 import uvloop
@@ -36,6 +36,12 @@ class Served:
 
     def __init__(self):
         self.port, self.ended = 0, asyncio.Event()
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def held(self, _):
+        self.asked.set()
+        await self.go.wait()
+        return PlainTextResponse("held")
 
     async def stream(self, _):
         async def parts():
@@ -69,6 +75,7 @@ async def served(watched):  # noqa: ARG001  what it serves by
         Route("/early", lambda _: PlainTextResponse("early"), methods=["POST"]),
         Route("/big", lambda _: Response(bytes(BIG))),
         Route("/stream", made.stream),
+        Route("/held", made.held),
     ]
     async with asyncio.timeout(60):
         async with listening(Starlette(routes=routes), Address("127.0.0.1", 0), 1) as where:
@@ -120,14 +127,14 @@ async def answer(reader):
     return int(first.split()[1]), headers, body
 
 
-async def refused(reader):
+async def refused(reader, code=431, name="headers-too-large"):
     """The problem that is answered, after which the connection is closed."""
     status, headers, body = await answer(reader)
     assert headers["connection"] == "close"
     assert headers["content-type"] == "application/problem+json"
     assert await reader.read() == b""
     problem = json.loads(body)
-    assert (status, problem["status"], problem["code"]) == (431, 431, "headers-too-large")
+    assert (status, problem["status"], problem["code"]) == (code, code, name)
     return problem
 
 
@@ -173,6 +180,49 @@ async def test_what_stands_between_the_parts_of_a_body_has_an_end_too(served, pa
         writer.write(part)
 
         await refused(reader)
+
+
+NO_HTTP = {
+    "method": b"FOO /small HTTP/1.1\r\nHost: x\r\n\r\n",
+    "address": "GET /small?é HTTP/1.1\r\nHost: x\r\n\r\n".encode(),
+    "header": ASK % b"small" + b"X: a\0b\r\n\r\n",
+    "two lengths": b"POST /small HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\na",
+    "a part": b"POST /small HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+}
+no_http = pytest.mark.parametrize("sent", NO_HTTP.values(), ids=NO_HTTP)
+
+
+@no_http
+async def test_what_is_no_http_is_a_problem_like_any_other(served, sent):
+    async with served.peer() as (reader, writer):
+        writer.write(sent)
+
+        assert (await refused(reader, 400, "malformed-request"))["instance"] == ""
+
+
+@no_http
+async def test_what_is_no_http_is_no_answer_to_what_came_before_it(served, sent):
+    async with served.peer() as (reader, writer):
+        writer.write(ASK % b"held" + b"\r\n" + (sent if b"chunked" not in sent else b"\0"))
+        await served.asked.wait()
+        served.go.set()
+
+        status, headers, body = await answer(reader)
+
+        assert (status, headers["connection"], body) == (200, "close", b"held")
+        assert await reader.read() == b""
+
+
+async def test_into_an_answer_that_is_under_way_nothing_is_said(served, lost):
+    async with served.peer() as (reader, writer):
+        writer.write(ASK % b"stream" + b"Transfer-Encoding: chunked\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"zz\r\n")
+        await lost.wait()
+
+        with suppress(ConnectionResetError):
+            while part := await reader.read(65536):
+                assert b"malformed-request" not in part
 
 
 @pytest.mark.parametrize("begun", [b"", b"G", b"\r\n", ASK % b"small", ASK % b"small" + b"X: "])

@@ -53,7 +53,7 @@ def test_a_refusal_names_what_is_lacking():
 
 # As the contract has them, and beside it those of commands for many runs and of big requests.
 CODES = {
-    400: "validation-failed malformed-json tenant-required",
+    400: "validation-failed malformed-json malformed-request tenant-required",
     401: "unauthenticated",
     403: "forbidden tenant-mismatch",
     404: """route-not-found workflow-not-found version-not-found run-not-found action-not-found
