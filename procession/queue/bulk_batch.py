@@ -17,13 +17,25 @@ from procession.queue.pool import Connection
 from procession.queue.save import save_many
 from procession.queue.stored_run import StoredRun, some
 
-# Along the index by age; whoever was queued after it was asked for is left alone.
+# Along the index by age; whoever was queued after it was asked for is left alone. Documents may be
+# large, with a body in each action that waits: no more of those than a worker has the memory for.
 NEXT = """
-    select id, created_at, workflow_id from run
-    where tenant = %(tenant)s and created_at <= %(asked_at)s /* after */ /* filters */
+    select id, created_at, workflow_id from (
+        select id, created_at, workflow_id,
+               sum(pg_column_size(actions)) over (order by created_at, id desc
+                                                  rows unbounded preceding)
+               - pg_column_size(actions) as before
+        from (
+            select id, created_at, workflow_id, actions from run
+            where tenant = %(tenant)s and created_at <= %(asked_at)s /* after */ /* filters */
+            order by created_at, id desc
+            limit %(limit)s
+        ) as next
+    ) as sized
+    where before < %(large)s
     order by created_at, id desc
-    limit %(limit)s
 """
+LARGE = 16_000_000  # bytes of documents, as they are stored, behind which no other is begun
 AFTER = """
       and created_at >= %(past_at)s and (created_at > %(past_at)s or id < %(past_id)s)
 """
@@ -75,7 +87,7 @@ async def following(conn: Connection, tenant: str, held: Held, size: int) -> lis
     chosen = held.bulk.filter
     place = {"asked_at": held.bulk.created_at, "past_at": held.past_at, "past_id": held.past_id}
     after = AFTER if held.past_id else ""
-    wanted = {"tenant": tenant, "limit": size, **place, **values(chosen)}
+    wanted = {"tenant": tenant, "limit": size, "large": LARGE, **place, **values(chosen)}
     async with conn.cursor(row_factory=class_row(Next)) as cursor:
         await cursor.execute(narrowed(NEXT.replace("/* after */", after), chosen), wanted)
         return await cursor.fetchall()

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from msgspec import MsgspecError
 from psycopg import Error
+from psycopg.errors import ProgramLimitExceeded
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
@@ -96,9 +97,9 @@ async def turn(conn: Connection, seconds: float = TURN.total_seconds()) -> int |
         while monotonic() < end:
             try:
                 found = await batch(conn, taken, size)
-            except OUTAGES:
-                raise
-            except FAULTY:  # one of them is at fault, and is found by going singly
+            except FAULTY as error:  # one of them is at fault, and is found by going singly
+                if isinstance(error, OUTAGES) and not isinstance(error, ProgramLimitExceeded):
+                    raise
                 found = 0 if size > 1 else await pass_over(conn, taken)
                 size = 1 if size > 1 else BATCH
             if found is None:

@@ -4,13 +4,14 @@ No leader is needed: rows are taken with SKIP LOCKED, a bounded number at a time
 decided on under its row's lock, so a second keeper finds nothing to do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg import DataError, IntegrityError
+from psycopg.errors import ProgramLimitExceeded
 
 from procession.engine.commands import stop
 from procession.engine.run import DOCUMENT_FORMAT, Run, Step, lose
@@ -22,12 +23,34 @@ from procession.queue.step_row import Row, Seen, encode
 from procession.queue.types import Rescued, Stopped
 from procession.queue.unread import Unread
 
+
+def bounded(found: LiteralString) -> LiteralString:
+    """The first of what a statement finds, of large documents no more than there is time for.
+
+    There may be a body in each action that waits: twenty of them take longer to write than the
+    leases of this worker may wait to be renewed, and more than Postgres reads at once.
+    """
+    bound = """
+    with found (tenant, id, version, definition, now, due_type, created_at, cancelled_at,
+                abandoned_at, compensation, actions, outputs) as materialized (/* found */
+    ), sized as (
+        select found.*, sum(pg_column_size(actions)) over (rows unbounded preceding)
+                        - pg_column_size(actions) as before
+        from found
+    )
+    select tenant, id, version, definition, now, due_type, created_at, cancelled_at, abandoned_at,
+           compensation, actions::text, outputs::text
+    from sized where before < %(large)s
+"""
+    return bound.replace("/* found */", found)
+
+
 # `now()`, since an index is not asked by a clock that moves, and these wait for no lock. A newer
 # document is left to the workers that know it.
-LAPSED = """
+LAPSED = bounded("""
     select run.tenant, run.id, run.version, used.definition::text, clock_timestamp(),
            run.due_type, run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
-           run.actions::text, run.outputs::text
+           run.actions, run.outputs
     from run
     join workflow_version as used
       on used.tenant = run.tenant and used.workflow_id = run.workflow_id
@@ -37,10 +60,10 @@ LAPSED = """
     order by run.lease_until
     limit %(limit)s
     for no key update of run skip locked
-"""
+""")
 # A tenant's first before another's second, so that many of one do not hold up the rest. Of each
 # workflow no more are looked at than may be taken, by id: no index has them as they are due.
-SWITCHED_OFF = """
+SWITCHED_OFF = bounded("""
     with found as materialized (
         select run.tenant, run.id, run.due_at,
                row_number() over (partition by run.tenant order by run.due_at, run.id) as place
@@ -58,7 +81,7 @@ SWITCHED_OFF = """
     )
     select run.tenant, run.id, run.version, used.definition::text, clock_timestamp(),
            run.due_type, run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
-           run.actions::text, run.outputs::text
+           run.actions, run.outputs
     from turn cross join lateral (
         select * from run
         where run.tenant = turn.tenant and run.id = turn.id
@@ -68,7 +91,10 @@ SWITCHED_OFF = """
     join workflow_version as used
       on used.tenant = run.tenant and used.workflow_id = run.workflow_id
      and used.version = run.workflow_version
-"""
+""")
+
+LARGE = 16_000_000  # bytes of documents, as they are stored, behind which no other is begun
+LARGEST = 64_000_000  # and of rows, as they are sent
 
 BATCHES = 10  # that one call asks for, if none of a batch can be read
 
@@ -108,24 +134,27 @@ def decide_each(
     """
     for _ in range(BATCHES):
         with conn.transaction():
-            wanted = {"limit": limit, "format": DOCUMENT_FORMAT, "unread": _unread.ids()}
-            found = conn.execute(statement, wanted).fetchall()
-            decided = [one for row in found if (one := _decided(row, decide)) is not None]
-            written = _written(conn, decided)
+            found = conn.execute(statement, _wanted(limit)).fetchall()
+            written = _written(conn, list(_decided_on(found, decide)))
         if written or len(found) < limit:
             changed = [one for one in written if one.step.run is not one.before]
             return [(one.tenant, one.id, one.step) for one in changed]
     return []
 
 
+def _wanted(limit: int) -> dict[str, object]:
+    unread = _unread.ids()
+    return {"limit": limit, "format": DOCUMENT_FORMAT, "unread": unread, "large": LARGE}
+
+
 def _written(conn: SyncConnection, decided: list[Decided]) -> list[Decided]:
-    """Those of them that could be written: a number may be too large, say."""
+    """Those of them that could be written: a number, or the whole, may be too large, say."""
     if not decided:
         return []
     try:
         with conn.transaction():
             conn.execute(SAVE, rows_of([one.row for one in decided]))
-    except (DataError, IntegrityError) as error:
+    except (DataError, IntegrityError, ProgramLimitExceeded) as error:
         if len(decided) == 1:
             _unread.add(decided[0].id, error)
             return []
@@ -133,6 +162,15 @@ def _written(conn: SyncConnection, decided: list[Decided]) -> list[Decided]:
     for one in decided:
         _unread.drop(one.id)
     return decided
+
+
+def _decided_on(found: list[tuple[Any, ...]], decide: Decide) -> Iterator[Decided]:
+    """Those of them that can be decided on, as far as one statement takes them."""
+    size = 0
+    for row in found:
+        if size < LARGEST and (one := _decided(row, decide)) is not None:
+            size += len(one.row)
+            yield one
 
 
 def _decided(row: tuple[Any, ...], decide: Decide) -> Decided | None:

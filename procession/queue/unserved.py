@@ -11,7 +11,7 @@ from procession.engine.run import DOCUMENT_FORMAT, Run, Step, unserved
 from procession.engine.workflow import Definition
 from procession.queue.leases import SyncConnection
 from procession.queue.mend import STRETCH, Place
-from procession.queue.rescue import decide_each
+from procession.queue.rescue import bounded, decide_each
 from procession.queue.save import AT_ONCE
 from procession.queue.types import Unserved
 from procession.queue.walk import NEXT_ORDINAL, NEXT_TYPE
@@ -87,7 +87,8 @@ def mark(conn: SyncConnection, place: Place) -> Place:
 # walk comes by, so types are looked at again, of the oldest marks and no more. The coalesce keeps
 # the planner from a partial index that was empty when it last looked: seen, 30 s for 20 runs.
 # It is decided at the moment that the walk is asked for: a wait may end before the next.
-FORSAKEN = """
+FORSAKEN = (
+    bounded("""
     with live as materialized (
         select action_types, claims, started_at from worker
         where heartbeat_at > now() - interval '15 seconds'
@@ -101,7 +102,7 @@ FORSAKEN = """
     )
     select run.tenant, run.id, run.version, used.definition::text, statement_timestamp(),
            run.due_type, run.created_at, run.cancelled_at, run.abandoned_at, run.compensation,
-           run.actions::text, run.outputs::text
+           run.actions, run.outputs
     from oldest cross join watched cross join lateral (
         select * from run
         where run.tenant = oldest.tenant and run.id = oldest.id
@@ -118,7 +119,10 @@ FORSAKEN = """
       on used.tenant = run.tenant and used.workflow_id = run.workflow_id
      and used.version = run.workflow_version
     limit %(limit)s
-""".replace("/* ordinal */", NEXT_ORDINAL).replace("/* type */", NEXT_TYPE)
+""")
+    .replace("/* ordinal */", NEXT_ORDINAL)
+    .replace("/* type */", NEXT_TYPE)
+)
 
 
 def fail_unserved(conn: SyncConnection, limit: int = AT_ONCE) -> list[Unserved]:

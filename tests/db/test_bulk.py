@@ -11,7 +11,7 @@ from procession.engine.access import Actor, ActorKind
 from procession.engine.bulk import Order, Verb
 from procession.engine.errors import ConflictError, NotFoundError
 from procession.engine.run import Action, RunStatus, Status
-from procession.queue import audit, bulk, bulk_turn
+from procession.queue import audit, bulk, bulk_batch, bulk_turn
 from procession.queue.audit import By, Sought
 from procession.queue.bulk import Chosen
 from procession.queue.runs import Span
@@ -273,21 +273,41 @@ async def test_a_run_that_cannot_be_read_is_passed_over_and_counted(conn, workfl
     assert after.refused == {"run-changed": 1}
 
 
-async def test_a_run_that_cannot_be_written_is_passed_over_and_counted(conn, workflow_id):
+@pytest.mark.parametrize("code", ["22003", "54000"])  # a number, or the whole, is too large
+async def test_a_run_that_cannot_be_written_is_passed_over_and_counted(conn, workflow_id, code):
     ids = await failed_runs(conn, workflow_id, 9)
     await conn.execute(
         f"""create function refuse() returns trigger language plpgsql as
-                $$ begin raise exception 'no' using errcode = '22003'; end $$;
+                $$ begin raise exception 'no' using errcode = '{code}'; end $$;
             create trigger refuse before update on run
                 for each row when (old.id = '{ids[5]}') execute function refuse()"""
     )
     one = await ask(conn)
 
     await bulk_turn.turn(conn)
+    await conn.execute("drop trigger refuse on run; drop function refuse()")
 
     after = await standing(conn, one)
     assert (after.status, after.done, after.changed) == ("Done", 9, 8)
     assert after.refused == {"internal-error": 1}
+
+
+async def test_no_more_large_documents_are_read_at_once_than_there_is_room_for(
+    conn, workflow_id, monkeypatch
+):
+    await failed_runs(conn, workflow_id, 3)
+    await conn.execute(
+        """update run set actions = jsonb_set(actions, '{0,body}', to_jsonb(
+               (select string_agg(md5(random()::text), '') from generate_series(1, 200))))"""
+    )
+    monkeypatch.setattr(bulk_batch, "LARGE", 8_000)  # of 6,400 each
+    one = await ask(conn)
+    taken = await bulk_turn.take(conn)
+
+    done = [await bulk_turn.batch(conn, taken, 4) for _ in range(3)]
+
+    assert done == [2, 1, None]
+    assert (await standing(conn, one)).changed == 3
 
 
 async def test_a_run_of_a_newer_release_is_left_alone(conn, workflow_id):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from procession.app.logs import Lines
 from procession.queue import mend as mending
+from procession.queue import rescue as rescuing
 from procession.queue.claim import claim
 from procession.queue.leases import Held, Unrenewed, connection, renew
 from procession.queue.mend import Place, mend
@@ -246,3 +247,44 @@ async def test_a_worker_is_known_while_it_lives(conn, kept):
     await asyncio.to_thread(leave, kept, worker)
 
     assert await row(conn, found) is None
+
+
+LARGE_BODY = """
+    update run set actions = jsonb_set(actions, '{0,body}', to_jsonb(
+        (select string_agg(md5(random()::text), '') from generate_series(1, 200))))
+"""
+
+
+@pytest.mark.parametrize("bound", ["LARGE", "LARGEST"])
+async def test_no_more_large_documents_are_ended_at_once_than_there_is_time_for(
+    conn, kept, make, monkeypatch, bound
+):
+    await (await make("Safe")).queue(3)
+    await claim(conn, WANTED, 3)
+    await conn.execute(LARGE_BODY)
+    await age(conn, lease_until=16)
+    monkeypatch.setattr(rescuing, bound, 8_000)  # of 6,400 each
+
+    rescued = [await asyncio.to_thread(rescue, kept) for _ in range(3)]
+
+    assert [len(some) for some in rescued] == [2, 1, 0]
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_what_is_larger_than_postgres_takes_holds_up_no_other(conn, kept, make, monkeypatch):
+    monkeypatch.setattr(rescuing, "_unread", rescuing.Unread())
+    left, *_ = await (await make("Safe")).queue(3)
+    await claim(conn, WANTED, 3)
+    await age(conn, lease_until=16)
+    await conn.execute(
+        f"""create function refuse() returns trigger language plpgsql as
+                $$ begin raise exception 'too large' using errcode = '54000'; end $$;
+            create trigger refuse before update on run
+                for each row when (old.id = '{left}') execute function refuse()"""
+    )
+
+    rescued = [await asyncio.to_thread(rescue, kept) for _ in range(2)]
+    await conn.execute("drop trigger refuse on run; drop function refuse()")
+
+    assert [len(some) for some in rescued] == [2, 0]
+    assert await row(conn, "select id from run where lease_token is not null") == (left,)
