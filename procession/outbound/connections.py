@@ -63,6 +63,10 @@ class Connections:
             if not connection.has_expired():
                 return connection
             await connection.aclose()
+        return await self.open(owner, aim)
+
+    async def open(self, owner: Owner, aim: Target) -> httpcore.AsyncHTTP11Connection:
+        """A new one."""
         resolve = self._resolve_for(owner.tenant)
         stream = await connect(aim, self._guard, resolve, self._secured)
         url = httpcore.URL(scheme=aim.scheme, host=aim.host, port=aim.port)

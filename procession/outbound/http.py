@@ -11,7 +11,7 @@ of httpx would double what a call costs, for redirects, cookies and proxies that
 import asyncio
 import logging
 import ssl
-from collections.abc import Hashable
+from collections.abc import Awaitable, Hashable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -122,22 +122,24 @@ class Client:
     ) -> tuple[HttpReply, int]:
         headers, body = message(method, options)
         keyed = any(name.lower() == b"idempotency-key" for name, _ in headers)
+        again = options.get("resend", method in SAFE or keyed)
         retries = Retries[HttpReply](
             self._tries,
-            resend=options.get("resend", method in SAFE or keyed),
+            resend=again,
             replay=len(body) <= REPLAYED,
             sleep=self._sleep,
         )
         each_try, each = options.get("each_try"), self._tries.each
         owner = Owner(tenant, options.get("owner"))
 
-        def once() -> httpcore.Request:
+        def once() -> Awaitable[HttpReply]:
             fresh = encoded(each_try()) if each_try else []
-            return request(method, aim, headers + fresh, body)
+            sent = request(method, aim, headers + fresh, body)
+            return self._try(owner, aim, sent, each, Progress(again=again))
 
         with self._breakers.call(tenant, aim.host) as call:
             try:
-                reply = await retries.send(lambda: self._try(owner, aim, once(), each, Progress()))
+                reply = await retries.send(once)
             except Fault as fault:
                 fault.tries = retries.made
                 raise
@@ -158,7 +160,9 @@ class Client:
         PROGRESS.set(progress)
         try:
             async with asyncio.timeout(within.total_seconds()):
-                connection = await self._connections.take(owner, aim)
+                # the other side may just be closing one that was kept: who can tell what it took?
+                take = self._connections.take if progress.again else self._connections.open
+                connection = await take(owner, aim)
                 response = await connection.handle_async_request(request)
                 progress.answered = True
         except TimeoutError:

@@ -11,7 +11,8 @@ LINES = 4_096  # of them: each takes its time to read, and all are read at a str
 class Progress:
     """Of one try."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, again: bool = False) -> None:
+        self.again = again  # whether what is lost may be sent once more
         self.fault: type[Fault] = ConnectionFailed
         self.head = HEAD  # bytes that may still come before the answer's headers have ended
         self.lines = LINES

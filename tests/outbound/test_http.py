@@ -108,12 +108,25 @@ async def test_a_connection_is_kept_for_its_owner_alone(receiver, make_client):
     owners = [acme, other, acme.owned_by("ledger"), acme.owned_by("mill"), other.owned_by("mill")]
 
     for one in owners * 2:
-        await one.post(receiver.url())
+        await one.put(receiver.url())
     await client.once(
         "POST", receiver.url(), within=timedelta(seconds=5), progress=Progress(), content=b"a"
     )
 
     assert [one.connection for one in receiver.received] == [1, 2, 3, 4, 5] * 2 + [6]
+
+
+async def test_what_may_not_be_sent_twice_takes_none_that_the_receiver_may_be_closing(
+    receiver, make_client
+):
+    client = make_client().of("acme")
+
+    for send in (client.post, client.patch, client.post, client.put, client.get):
+        await send(receiver.url())
+    await client.post(receiver.url(), resend=True)
+    await client.post(receiver.url(), headers={"Idempotency-Key": "a"})
+
+    assert [one.connection for one in receiver.received] == [1, 2, 3, 3, 3, 3, 3]
 
 
 async def test_the_connections_that_are_kept_are_so_many_and_the_oldest_goes(
