@@ -6,6 +6,13 @@ from datetime import UTC, datetime
 from procession.engine.run import RunStatus
 
 
+def utf8(text: str) -> str:
+    """A text. Bytes that are none reach a command as halves of characters."""
+    if any("\ud800" <= one <= "\udfff" for one in text):
+        raise argparse.ArgumentTypeError("takes text in UTF-8")
+    return text
+
+
 def status(text: str) -> RunStatus:
     """A status of a run, in any case."""
     for one in RunStatus:

@@ -15,7 +15,7 @@ from typing import NoReturn
 from typing_extensions import override
 
 from procession.app import remote_lines
-from procession.app.arguments import instant, status, whole
+from procession.app.arguments import instant, status, utf8, whole
 from procession.app.interrupt import ended_as_by_ctrl_c, ended_at_once
 from procession.app.say import say
 
@@ -86,16 +86,22 @@ def _key(key: argparse.ArgumentParser) -> None:
     commands = key.add_subparsers(title="commands", metavar="COMMAND", required=True)
     says = "Make a key, and print it this once."
     create = commands.add_parser("create", help=says, description=says)
-    create.add_argument("--tenant", default="default", help="whose key it is (default: default)")
+    create.add_argument(
+        "--tenant", default="default", type=utf8, help="whose key it is (default: default)"
+    )
     create.add_argument("--name", required=True, type=_name, help="what it is for")
-    create.add_argument("--role", default="Admin", help="what it may do (default: Admin)")
+    create.add_argument(
+        "--role", default="Admin", type=utf8, help="what it may do (default: Admin)"
+    )
     create.add_argument(
         "--expires-at", type=instant, metavar="TIME", help="such as 2027-01-31T12:00, in UTC"
     )
 
 
 def _export(export: argparse.ArgumentParser) -> None:
-    export.add_argument("--tenant", default="default", help="whose runs (default: default)")
+    export.add_argument(
+        "--tenant", default="default", type=utf8, help="whose runs (default: default)"
+    )
     export.add_argument(
         "--status",
         action="append",
@@ -148,7 +154,7 @@ def _port(text: str) -> str:
 def _name(text: str) -> str:
     if not text.strip() or len(text) > LONGEST_NAME:
         raise argparse.ArgumentTypeError(f"takes 1 to {LONGEST_NAME} characters, not blank")
-    return text
+    return utf8(text)
 
 
 def say_version(_: argparse.Namespace) -> None:

@@ -6,7 +6,6 @@ status that `app.cli` promises.
 
 import argparse
 import os
-import sys
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -18,7 +17,7 @@ import msgspec
 
 from procession.app.plain import plain, plain_json
 from procession.app.refusal import ArgumentError, RefusalError
-from procession.app.say import say
+from procession.app.say import leave, say
 from procession.client import Client, ClientError, RefusedError
 from procession.client.shapes import Workflow
 
@@ -38,17 +37,26 @@ def calling(given: argparse.Namespace) -> Generator[Client]:
     except ClientError as error:
         raise RefusalError(f"{error}") from None
     except BrokenPipeError:  # whoever read has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        leave()
 
 
 def _key(given: argparse.Namespace, url: str) -> str:
     if key := given.key or os.environ.get(KEY):
         return key
     if _is_here(url) and LOCAL_KEY.is_file():
-        return LOCAL_KEY.read_text(encoding="utf-8").strip()
+        return _local_key()
     raise ArgumentError(
         f"No key: give --key, or set {KEY}. `procession up` keeps one in {LOCAL_KEY}."
     )
+
+
+def _local_key() -> str:
+    try:
+        return LOCAL_KEY.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise ArgumentError(f"{LOCAL_KEY} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ArgumentError(f"{LOCAL_KEY} holds no key") from None
 
 
 def _is_here(url: str) -> bool:

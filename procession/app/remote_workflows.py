@@ -84,6 +84,8 @@ def _read(file: Path) -> dict[str, object]:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise ArgumentError(f"{file} is not JSON: {error.msg}, at {where}") from None
+    except (RecursionError, ValueError):
+        raise ArgumentError(f"{file} is nested too deep, or has a number too long") from None
     if not isinstance(body, dict):
         raise ArgumentError(f"{file} holds no workflow: an object is wanted")
     return cast("dict[str, object]", body)

@@ -101,7 +101,8 @@ class Calls:
                 method, path, params=params, content=content, headers=headers
             )
         except (HTTPError, InvalidURL) as error:
-            where = self._http.base_url
+            url = self._http.base_url  # which may have a password in it
+            where = f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}"
             raise UnreachableError(f"{where} does not answer ({type(error).__name__})") from error
         if not answer.is_success:
             raise _refusal(answer)
