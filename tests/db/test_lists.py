@@ -195,7 +195,7 @@ async def test_the_health_of_workflows_and_a_manual_run_walk_theirs(conn, seeded
     content_types = await walks(conn, manual.CONTENT_TYPES, "run", **wish)
     repeated = await walks(conn, manual.REPEATED, "run", **wish)
 
-    assert within == {"run_ends_of_workflow", "run_pkey"}
+    assert within == {"run_ends_of_workflow"}
     assert most == within | {"run_ended_of_workflow"}
     assert content_types <= {"run_of_entry", "run_of_workflow"}
     assert repeated == {"run_pkey"}
