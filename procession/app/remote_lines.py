@@ -40,7 +40,7 @@ def runs(top: Group) -> None:
         one = _command(group, name, f"{RUNS}:{does}", says)
         one.add_argument("run", metavar="RUN", help="its id")
         if name == "retry":
-            told = "default: the first that has failed"
+            told = "default: the first that has failed, or waits after a failure"
             one.add_argument("--action", type=NUMBER, metavar="N", help=told)
     says = "Follow a run to its end (0 if it succeeded, else 1), or all of them."
     watch = _command(group, "watch", f"{RUNS}:watch", says)

@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -11,7 +11,7 @@ from procession.app.remote import at, calling, show, table, workflow_id
 from procession.app.say import say
 from procession.app.start import refusing
 from procession.client import Client
-from procession.client.shapes import Run, RunAction
+from procession.client.shapes import Attempt, Run, RunAction
 
 EVERY = 1.0  # seconds between two looks
 NEVER = "9999-12-31T23:59:59Z"  # what has changed since then
@@ -44,7 +44,7 @@ def _counted(total: int) -> str:
 
 @refusing()
 def show_run(given: argparse.Namespace) -> None:
-    """One run, each action with its attempts."""
+    """One run, each action with its attempts, what they gave, and those of its undo."""
     with calling(given) as client:
         run = client.runs.get(given.run)
         show(given, run, _told(run))
@@ -71,10 +71,18 @@ def _action(action: RunAction) -> Iterator[str]:
     halted = "" if action.halted_by is None else f", halted by {action.halted_by}"
     undone = f", undo {action.compensation}" if action.compensation else ""
     yield f"  {action.ordinal} {action.type}: {action.status}{halted}{undone}"
-    for one in action.history:
+    yield from _attempts("attempt", action.history)
+    for name, value in action.outputs.items():
+        yield f"      output {name}  {value}"
+    if action.undo:
+        yield from _attempts("undo attempt", action.undo.history)
+
+
+def _attempts(word: str, history: Iterable[Attempt]) -> Iterator[str]:
+    for one in history:
         status = f" {one.response_status}" if one.response_status else ""
         error = f" {one.error}" if one.error else ""
-        yield f"      attempt {one.attempt}  {at(one.finished_at)}  {one.outcome}{status}{error}"
+        yield f"      {word} {one.attempt}  {at(one.finished_at)}  {one.outcome}{status}{error}"
 
 
 def _command(does: Callable[[Client, str], Run]) -> Callable[[argparse.Namespace], None]:
@@ -94,18 +102,20 @@ force_end = _command(lambda client, run: client.runs.force_end(run))
 
 @refusing()
 def retry(given: argparse.Namespace) -> None:
-    """Put an action back to due: the one that is named, or the first that has failed."""
+    """Put an action back to due: the one that is named, or the first that is to be retried."""
     with calling(given) as client:
         ordinal = given.action
         if ordinal is None:
-            ordinal = _failed(client.runs.get(given.run))
+            ordinal = _to_retry(client.runs.get(given.run))
         run = client.runs.retry(given.run, ordinal)
         show(given, run, _told(run))
 
 
-def _failed(run: Run) -> int:
-    failed = (one.ordinal for one in run.actions if one.status in {"Failed", "Unknown"})
-    return next(failed, 0)  # of one that has none, the refusal says what is so
+def _to_retry(run: Run) -> int:
+    """The first that has failed, or else the first that waits after a failure."""
+    failed = [one.ordinal for one in run.actions if one.status in {"Failed", "Unknown"}]
+    waits = [one.ordinal for one in run.actions if one.status == "Pending" and one.failures]
+    return next(iter(failed + waits), 0)  # of one that has neither, the refusal says what is so
 
 
 @refusing()
