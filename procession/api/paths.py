@@ -15,7 +15,7 @@ A_UUID = "must be a UUID: 36 characters, of which four are hyphens"
 
 def _number(value: object) -> object:
     if isinstance(value, str) and not NUMBER.fullmatch(value):
-        raise ValueError("must be a whole number")
+        raise ValueError("must be a whole number, in 1 to 9 digits")
     return value
 
 

@@ -232,7 +232,7 @@ async def test_a_path_that_names_nothing_is_told_apart(conn, admin, call, workfl
 
     answers = [
         await post(admin, run_id, "actions/2/retry"),
-        await post(admin, run_id, "actions/x/retry"),
+        await post(admin, run_id, "actions/-1/retry"),
         await post(admin, run_id, "actions/1.0/retry"),
         await post(admin, "17", "cancel"),
         await post(admin, uuid.uuid4(), "actions/0/retry"),
@@ -247,6 +247,8 @@ async def test_a_path_that_names_nothing_is_told_apart(conn, admin, call, workfl
         *[(400, "validation-failed")] * 3,
         *[(404, "run-not-found")] * 5,
     ]
+    number = {"name": "ordinal", "reason": "must be a whole number, in 1 to 9 digits"}
+    assert answers[1].json()["errors"] == [number]
     assert await jobs_that_differ(conn) == []
 
 
