@@ -1,6 +1,7 @@
 """Booking invoices in a ledger that is reached over HTTP."""
 
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from procession.actions import Action, Context, Failed, Outcome, Parameter, Succeeded
 
@@ -39,8 +40,9 @@ class VoidInvoice(Action):
     repeatable = True  # one that is gone is gone
 
     async def perform(self, context: Context, parameters: Mapping[str, str]) -> Outcome:
+        invoice = quote(parameters["InvoiceId"], safe="")
         answer = await context.http.delete(
-            f"{parameters['Ledger']}/invoices/{parameters['InvoiceId']}",
+            f"{parameters['Ledger']}/invoices/{invoice}",
             headers={"Authorization": f"Bearer {parameters.get('ApiKey', '')}"},
         )
         if answer.status_code in (NO_CONTENT, NOT_FOUND):

@@ -59,7 +59,7 @@ def test_a_ledger_that_is_down_is_asked_again():
 def test_a_refused_mail_takes_the_invoice_back():
     actions = [WORKFLOW["actions"][0], {**WORKFLOW["actions"][1], "onFailure": "Halt"}]
     rehearsal = rehearsing(
-        answer(201, {"id": "i-7"}),
+        answer(201, {"id": "2026/7"}),
         answer(204),
         email=Script(Failed("no such mailbox")),
         workflow={**WORKFLOW, "actions": actions},
@@ -67,4 +67,4 @@ def test_a_refused_mail_takes_the_invoice_back():
     asyncio.run(rehearsal.finish())
 
     assert rehearsal.run.compensation == "Compensated"
-    assert rehearsal.http.sent[1].url == "https://books.example.com/invoices/i-7"
+    assert rehearsal.http.sent[1].url == "https://books.example.com/invoices/2026%2F7"
