@@ -4,6 +4,7 @@ The order is the contract's: tenant, capability, size and media type, JSON, the 
 route says what it needs by `dependencies=[needs("…")]`, and one that says nothing cannot be made.
 """
 
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -111,9 +112,11 @@ async def _look_for(thing: Thing | None, request: Request, caller: Caller) -> No
 
 
 def _look_at_query(request: Request) -> None:
-    """Refuse what the database would not take, by the name of its parameter."""
+    """Refuse what the database would not take, and what only the last of two would be read of."""
     items = request.query_params.multi_items()
     faults = [Fault(name, body.NUL) for name, value in items if "\0" in name + value]
+    named = Counter(name for name, _ in items)
+    faults += [Fault(name, "comes more than once") for name, times in named.items() if times > 1]
     if faults:
         raise ValidationFailedError(faults)
 

@@ -42,7 +42,7 @@ def named(answer):
 @pytest.mark.parametrize("path", LISTS)
 async def test_every_list_refuses_a_page_that_there_cannot_be(admin, path):
     assert (await admin.get(path)).status_code == 200
-    for query in ("page=0", "page=-1", "page=1e3", "page=%00", "page=٣", "page=1&page=x"):
+    for query in ("page=0", "page=-1", "page=1e3", "page=%00", "page=٣", "page=1&page=2"):
         assert named(await admin.get(f"{path}?{query}")) == ["page"]
     for query in ("pageSize=0", "pageSize=101", "pageSize=x", "pageSize="):
         assert named(await admin.get(f"{path}?{query}")) == ["pageSize"]
@@ -57,6 +57,8 @@ async def test_every_list_refuses_a_page_that_there_cannot_be(admin, path):
         ("status=99", "status"),
         ("status=", "status"),
         ("status=Pending,Failed", "status"),
+        ("status=Pending&status=Failed", "status"),
+        ("entryId=a&entryId=a", "entryId"),
         ("workflowId=x", "workflowId"),
         ("entryId=a/b", "entryId"),
         ("contentType=9", "contentType"),
