@@ -41,6 +41,13 @@ class WorkflowState(StrEnum):
     DISABLED = "disabled"
     DELETED = "deleted"
 
+    @classmethod
+    def of(cls, *, enabled: bool, deleted: bool) -> "WorkflowState":
+        """As its row says."""
+        if deleted:
+            return cls.DELETED
+        return cls.ENABLED if enabled else cls.DISABLED
+
 
 def cancel(run: Run, *, now: datetime, lease_live: bool) -> Step | Refusal:
     """Stop what has not happened. What is in flight under a live lease ends by itself."""

@@ -17,10 +17,11 @@ from psycopg.types.json import Jsonb
 
 from procession.engine.access import Actor
 from procession.engine.bulk import Order, Verb
-from procession.engine.errors import ConflictError, NotFoundError
+from procession.engine.errors import ConflictError, found
 from procession.engine.run import RunStatus
 from procession.queue.audit import By, Note, note
 from procession.queue.ids import uuid7
+from procession.queue.named import row_of
 from procession.queue.pool import Connection
 from procession.queue.runs import Span
 
@@ -171,12 +172,7 @@ ONE = """
 
 async def one(conn: Connection, tenant: str, bulk_id: UUID) -> Bulk:
     """How it stands."""
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(ONE, {"tenant": tenant, "id": bulk_id})
-        row = await cursor.fetchone()
-    if row is None:
-        raise NotFoundError("bulk")
-    return bulk_of(row)
+    return bulk_of(found(await row_of(conn, ONE, {"tenant": tenant, "id": bulk_id}), "bulk"))
 
 
 COUNT_ALL = "select count(*) from bulk where tenant = %(tenant)s"

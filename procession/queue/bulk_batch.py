@@ -127,10 +127,6 @@ async def workflows_held(
     """Whether each workflow lets work begin, for as long as the transaction lasts."""
     cursor = await conn.execute(HOLD_WORKFLOWS, {"tenant": tenant, "ids": list(ids)})
     return {
-        id_: WorkflowState.DELETED
-        if deleted
-        else WorkflowState.ENABLED
-        if enabled
-        else WorkflowState.DISABLED
+        id_: WorkflowState.of(enabled=enabled, deleted=deleted)
         async for id_, enabled, deleted in cursor
     }

@@ -83,9 +83,7 @@ async def workflow_held(conn: Connection, target: Target) -> WorkflowState:
     if row is None:
         raise NotFoundError("run")
     enabled, deleted = row
-    if deleted:
-        return WorkflowState.DELETED
-    return WorkflowState.ENABLED if enabled else WorkflowState.DISABLED
+    return WorkflowState.of(enabled=enabled, deleted=deleted)
 
 
 async def cancel(conn: Connection, target: Target) -> StoredRun:
