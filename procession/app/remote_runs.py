@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from procession.app.plain import plain, plain_json
+from procession.app.refusal import RefusalError
 from procession.app.remote import at, calling, show, table, workflow_id
 from procession.app.say import say
 from procession.app.start import refusing
@@ -113,9 +114,13 @@ def retry(given: argparse.Namespace) -> None:
 
 def _to_retry(run: Run) -> int:
     """The first that has failed, or else the first that waits after a failure."""
-    failed = [one.ordinal for one in run.actions if one.status in {"Failed", "Unknown"}]
+    failed = [one.ordinal for one in run.actions if one.status == "Failed"]
     waits = [one.ordinal for one in run.actions if one.status == "Pending" and one.failures]
-    return next(iter(failed + waits), 0)  # of one that has neither, the refusal says what is so
+    doubtful = [one.ordinal for one in run.actions if one.status == "Unknown"]
+    if doubtful and not failed + waits:
+        again = f"to do it once more, say --action {doubtful[0]}"
+        raise RefusalError(f"Action {doubtful[0]} is Unknown, so it may have happened: {again}.")
+    return next(iter(failed + waits), 0)  # of one that has none, the refusal says what is so
 
 
 @refusing()

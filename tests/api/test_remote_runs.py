@@ -51,3 +51,19 @@ async def test_a_retry_of_no_action_by_name_is_of_one_that_waits_where_none_has_
     shown = [await remote.type("runs", "show", one, "--json") for one in (only_waits, both)]
     runs = [json.loads(out)["actions"] for out, _, _ in shown]
     assert [[one["failures"] for one in run] for run in runs] == [[0, 0, 0], [0, 2, 0]]
+
+
+async def test_what_may_have_happened_is_retried_by_its_name_only(remote, conn):
+    flow = await add_workflow(conn)
+    doubtful = Action(status=Status.UNKNOWN, attempts=1)
+    only_doubtful = await add_run(conn, flow, doubtful, Action(status=Status.SUCCEEDED))
+    beside = await add_run(conn, flow, doubtful, FAILED)
+
+    _, err, status = await remote.type("runs", "retry", only_doubtful)
+    out, _, _ = await remote.type("runs", "retry", beside)
+    named, _, _ = await remote.type("runs", "retry", only_doubtful, "--action", "0")
+
+    says = "Action 0 is Unknown, so it may have happened: to do it once more, say --action 0."
+    assert (err, status) == (f"procession: {says}\n", 1)
+    assert [one for one in out.splitlines() if one.startswith("  0")] == ["  0 Webhook: Unknown"]
+    assert "  0 Webhook: Pending" in named.splitlines()
