@@ -1,9 +1,9 @@
 """Signed webhooks, delivered and recorded, beside the same posts by a bare loop of the client.
 
 usage: deliveries.py URL COUNT CONCURRENCY. Prints one JSON row. The database is this run's own; the
-receiver is a process beside this one. The loop sends the bytes and headers of a real delivery over
-kept connections of httpx2, as many at a time, and keeps nothing: no queue, no signature, no guard,
-no tries, no log.
+receiver is a process beside this one, which is set up as `procession worker` sets up its own. The
+loop sends the bytes and headers of a real delivery over kept connections of httpx2, as many at a
+time, and keeps nothing: no queue, no signature, no guard, no tries, no log.
 """
 
 import asyncio
@@ -16,11 +16,13 @@ from pathlib import Path
 
 import httpx2
 import psycopg
+import uvloop
 from meter import Meter, wait_quiet
 from setup import preload, prepare
 
 from procession.actions.load import built_in, load
 from procession.app.runner import Options, Runner
+from procession.app.worker import collect_seldom
 from procession.engine.workflow import ActionDefinition
 from procession.outbound.guard import networks
 from procession.outbound.http import Client, Rules
@@ -120,4 +122,5 @@ async def main(url: str, count: int, concurrency: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:4])))
+    collect_seldom()
+    uvloop.run(main(sys.argv[1], *map(int, sys.argv[2:4])))

@@ -19,6 +19,7 @@ from procession.actions import Action, Succeeded
 from procession.actions.registry import Registry
 from procession.app.metrics import Metrics, WorkerMetrics
 from procession.app.runner import Options, Runner
+from procession.app.worker import collect_seldom
 from procession.engine.workflow import ActionDefinition
 from procession.outbound.http import Client, Rules
 from procession.queue.pool import Database, make_pool
@@ -74,4 +75,5 @@ async def main(url: str, runs: int, actions: int, concurrency: int) -> None:
 
 
 if __name__ == "__main__":
+    collect_seldom()
     uvloop.run(main(sys.argv[1], *map(int, sys.argv[2:5])))

@@ -114,6 +114,8 @@ class _Performing:
     async def _informed(self, kind: ActionType, written: int) -> Attempt:
         """The attempt with what its templates read of other entries."""
         attempt = self.attempt
+        if not written:
+            return attempt
         seek = partial(references_of, attempt, kind)
         references, fields = await filled(seek, written, attempt.subject)
         if not references or self.entries is None:

@@ -1,5 +1,6 @@
 """What is known of the action types without performing any: what they take, give and promise."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -7,21 +8,9 @@ from enum import StrEnum
 RESERVED = frozenset(  # set by Procession at each attempt, so no definition may
     {"idempotencykey", "runid", "workflowid", "triggerevent", "attempt", "compensationof"}
 )
-_TELLING = (
-    "secret",
-    "password",
-    "passwd",
-    "pwd",
-    "token",
-    "apikey",
-    "api_key",
-    "credential",
-    "privatekey",
-    "private_key",
-    "accesskey",
-    "access_key",
-    "authorization",
-    "bearer",
+_TELLING = re.compile(
+    "secret|password|passwd|pwd|token|apikey|api_key|credential|privatekey|private_key"
+    "|accesskey|access_key|authorization|bearer"
 )
 
 
@@ -74,5 +63,4 @@ class Catalogue:
 
 def is_telling(name: str) -> bool:
     """Whether a parameter's name alone says that its value is a credential."""
-    lowered = name.lower()
-    return any(one in lowered for one in _TELLING)
+    return _TELLING.search(name.lower()) is not None

@@ -8,7 +8,7 @@ are looked for as they are; then escapes are undone, and all looked for in what 
 import base64
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -47,8 +47,8 @@ def mask(text: str, secrets: Iterable[str], *, is_cut: bool = False) -> str:
         for one in asked
     ]
     forms = Forms(
-        {form for one in known for form in (*one.whole, *one.in_lines)},
-        {form for one in known for form in one.in_lines},
+        [form for one in known for form in one.whole],
+        [form for one in known for form in one.in_lines],
     )
     return _without(text, set(_found(text, forms, is_cut=is_cut)))
 
@@ -57,8 +57,8 @@ def mask(text: str, secrets: Iterable[str], *, is_cut: bool = False) -> str:
 class Forms:
     """The ways in which a secret may stand in a text."""
 
-    whole: Collection[str]
-    in_lines: Collection[str]  # those that white space may part
+    whole: Sequence[str]
+    in_lines: Sequence[str]  # those of them that white space may part
 
 
 def _undone(secret: str, longest: int) -> Iterator[str]:
@@ -95,7 +95,9 @@ def _in_base64(secret: str) -> Iterator[str]:
 def _forms(secret: str, longest: int) -> Forms:
     """The forms of as much of the secret as a text has room for."""
     part = secret[:longest]
-    return Forms((*_in_one_piece(part), *_undone(secret, longest)), tuple(_in_base64(part)))
+    in_lines = tuple(dict.fromkeys(_in_base64(part)))
+    others = (*_in_one_piece(part), *_undone(secret, longest))
+    return Forms(tuple(dict.fromkeys((*others, *in_lines))), in_lines)
 
 
 @lru_cache(maxsize=256)  # those of a workflow or a connector are used again and again
@@ -158,7 +160,9 @@ def _beginning(text: str, forms: Iterable[str]) -> int | None:
     found: list[int] = []
     for form in forms:
         start = form[:LEAST_PART]
-        at = text.find(start, max(0, len(text) - len(form))) if len(start) == LEAST_PART else -1
+        if start not in text or len(start) < LEAST_PART:
+            continue  # as nearly always
+        at = text.find(start, max(0, len(text) - len(form)))
         while at >= 0 and not form.startswith(text[at:]):
             at = text.find(start, at + 1)
         if at >= 0:

@@ -123,7 +123,7 @@ class Client:
         headers, body = message(method, options)
         keyed = any(name.lower() == b"idempotency-key" for name, _ in headers)
         again = options.get("resend", method in SAFE or keyed)
-        retries = Retries[HttpReply](
+        retries: Retries[HttpReply] = Retries(  # as Retries[HttpReply] it takes twice as long
             self._tries,
             resend=again,
             replay=len(body) <= REPLAYED,
