@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import trustme
+import uvloop
 
 from procession.outbound.guard import networks
 from procession.outbound.http import Client, Rules
@@ -220,3 +221,13 @@ def answers(**names):
 
     resolve.asked = []
     return resolve
+
+
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(params=LOOPS)
+def on_either_loop(request):
+    """Runs something: processes use the one loop, and most tests the other."""
+    with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
+        yield runner.run

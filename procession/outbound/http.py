@@ -24,7 +24,7 @@ from procession.outbound.breaker import BreakerRule, Breakers, is_good
 from procession.outbound.call import Options, message, request, spanned
 from procession.outbound.capture import WHOLE
 from procession.outbound.connections import Connections, Owner
-from procession.outbound.faults import ConnectionLost, Fault
+from procession.outbound.faults import ConnectionFailed, ConnectionLost, Fault
 from procession.outbound.guard import Guard, Network, Target, target
 from procession.outbound.headers import encoded
 from procession.outbound.progress import PROGRESS, Progress
@@ -170,7 +170,7 @@ class Client:
         except httpcore.LocalProtocolError:
             raise ValueError("A header that may not be sent") from None
         except (httpcore.NetworkError, httpcore.ProtocolError):
-            raise ConnectionLost(aim.host) from None
+            raise (ConnectionLost if progress.went else ConnectionFailed)(aim.host) from None
         give_back = partial(self._connections.give_back, owner, aim, connection)
         return HttpReply(response, progress, give_back)
 

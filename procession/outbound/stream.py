@@ -148,16 +148,16 @@ class Stream(asyncio.Protocol, httpcore.AsyncNetworkStream):
 
     @override
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        PROGRESS.get().fault = Timeout
+        if self._ended:  # and nothing of it is written later, by who reads what came before the end
+            raise httpcore.WriteError
         self._written += buffer
         if len(self._written) > HELD:
             self._flush()
-        if self._ended:
-            raise httpcore.WriteError
 
     def _flush(self) -> None:
         """Headers and body in one segment, since who writes reads next."""
         if self._written:
+            PROGRESS.get().fault = Timeout
             self._transport.write(bytes(self._written))
             self._written.clear()
 

@@ -364,6 +364,27 @@ async def test_endless_interim_answers_do_not_stretch_a_try(receiver, make_clien
         await make_client(tries=QUICK).of("acme").post(receiver.url())
 
 
+async def test_who_goes_before_anything_was_sent_is_a_failed_connection(make_client, monkeypatch):
+    dialled = asyncio.get_running_loop().create_connection
+
+    async def late(*given):
+        made = await dialled(*given)
+        await asyncio.sleep(0.05)  # the end of a connection is noticed by the loop only
+        return made
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", late)
+
+    async def go(_reader, writer):
+        writer.close()
+
+    async with await asyncio.start_server(go, "127.0.0.1", 0) as server:
+        client = make_client(tries=Tries(retries=1)).of("acme")
+        with pytest.raises(ConnectionFailed) as failed:
+            await client.post(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+
+    assert failed.value.tries == 2  # though it may not be sent twice
+
+
 @pytest.mark.parametrize("end", [close, reset, raw(b"SSH-2.0-OpenSSH\r\n\r\n"), raw(b"HTTP/1.1 2")])
 async def test_a_connection_that_breaks_off_is_lost(receiver, make_client, end):
     async def act(writer):

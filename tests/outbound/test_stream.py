@@ -1,11 +1,15 @@
 import asyncio
+import os
+import socket
 import ssl
 
+import httpcore2 as httpcore
+import pytest
 from fix_receiver import LOOPBACK, answers
 
 from procession.outbound.guard import Guard, target
 from procession.outbound.progress import PROGRESS, Progress
-from procession.outbound.stream import HELD, connect
+from procession.outbound.stream import HELD, Stream, connect
 
 PIECE = b"a" * 65_536
 
@@ -59,3 +63,24 @@ async def test_headers_and_body_leave_in_one_piece():
         assert await stream.read(HELD) == b""
 
     assert pieces == [b"POST / HTTP/1.1\r\n\r\nhello"]
+
+
+def test_who_is_gone_before_anything_is_written_was_sent_nothing(on_either_loop):
+    async def call(peer):
+        loop = asyncio.get_running_loop()
+        _, stream = await loop.create_connection(Stream, *peer.getsockname())
+        other, _ = peer.accept()
+        other.close()
+        while not stream.get_extra_info("is_readable"):
+            await asyncio.to_thread(os.sched_yield)  # a turn in which the loop reads
+        PROGRESS.set(progress := Progress())
+
+        with pytest.raises(httpcore.WriteError):
+            await stream.write(b"POST / HTTP/1.1\r\n\r\n")
+
+        assert await stream.read(HELD) == b""
+        assert not progress.went
+        await stream.aclose()
+
+    with socket.create_server(("127.0.0.1", 0)) as peer:
+        on_either_loop(call(peer))

@@ -129,22 +129,14 @@ def test_it_is_all_the_same_on_uvloop(authority, trust):
     assert uvloop.run(call()) == ([200], [100_000])
 
 
-LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
-
-
-@pytest.fixture(params=LOOPS)
-def run(request):
-    """Runs on either loop: processes use the one, and most tests the other."""
-    with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-        yield runner.run
-
-
 PLAIN = b"HTTP/1.1 200 OK\r\n\r\n"
 
 
 @pytest.mark.parametrize("noticed", [True, False])
 @pytest.mark.parametrize(("said", "fault"), [(PLAIN, TlsFailed), (b"", ConnectionFailed)])
-def test_what_is_said_before_a_name_is_proved_is_no_answer(run, trust, said, fault, noticed):
+def test_what_is_said_before_a_name_is_proved_is_no_answer(
+    on_either_loop, trust, said, fault, noticed
+):
     async def call(peer):
         loop = asyncio.get_running_loop()
         _, stream = await loop.create_connection(Stream, *peer.getsockname())
@@ -159,4 +151,4 @@ def test_what_is_said_before_a_name_is_proved_is_no_answer(run, trust, said, fau
                     await stream.secure(trust, "hooks.example.com")
 
     with socket.create_server(("127.0.0.1", 0)) as peer:
-        run(call(peer))
+        on_either_loop(call(peer))
