@@ -117,7 +117,8 @@ def _to_retry(run: Run) -> int:
     failed = [one.ordinal for one in run.actions if one.status == "Failed"]
     waits = [one.ordinal for one in run.actions if one.status == "Pending" and one.failures]
     doubtful = [one.ordinal for one in run.actions if one.status == "Unknown"]
-    if doubtful and not failed + waits:
+    for_good = run.cancelled_at or run.compensation  # no action of it is retried
+    if doubtful and not failed + waits and not for_good:
         again = f"to do it once more, say --action {doubtful[0]}"
         raise RefusalError(f"Action {doubtful[0]} is Unknown, so it may have happened: {again}.")
     return next(iter(failed + waits), 0)  # of one that has none, the refusal says what is so

@@ -58,11 +58,14 @@ async def test_what_may_have_happened_is_retried_by_its_name_only(remote, conn):
     doubtful = Action(status=Status.UNKNOWN, attempts=1)
     only_doubtful = await add_run(conn, flow, doubtful, Action(status=Status.SUCCEEDED))
     beside = await add_run(conn, flow, doubtful, FAILED)
+    ended = await add_run(conn, flow, doubtful, doubtful, cancelled_at=EPOCH)
 
+    _, over, _ = await remote.type("runs", "retry", ended)
     _, err, status = await remote.type("runs", "retry", only_doubtful)
     out, _, _ = await remote.type("runs", "retry", beside)
     named, _, _ = await remote.type("runs", "retry", only_doubtful, "--action", "0")
 
+    assert over == "procession: The run is cancelled (409 run-cancelled).\n"
     says = "Action 0 is Unknown, so it may have happened: to do it once more, say --action 0."
     assert (err, status) == (f"procession: {says}\n", 1)
     assert [one for one in out.splitlines() if one.startswith("  0")] == ["  0 Webhook: Unknown"]
