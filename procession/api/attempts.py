@@ -7,13 +7,18 @@ what was idle longest, so that a flood costs no memory.
 
 import hashlib
 import math
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from time import monotonic
+from typing import TypeVar
 
-from procession.engine.errors import TooManyAttemptsError
+from procession.engine.errors import TooManyAttemptsError, UnauthenticatedError
+
+Name = TypeVar("Name")
+Value = TypeVar("Value")
 
 MOST = 60  # refusals at once; far more than a mistake makes, far fewer than guessing needs
 EACH = 1.0  # seconds until one more is let through
@@ -34,36 +39,60 @@ class Attempts:
         self._each = each
         self._clock = clock
         self._full_at = OrderedDict[str, float]()  # by address: when all of its refusals are old
+        self._looks = Counter[str]()  # by address: of those that have not worked of late
         self._trusted = OrderedDict[bytes, None]()
 
-    def admit(self, address: str, credential: str) -> None:
-        """Let this credential be looked at; raises TooManyAttemptsError instead."""
-        if not self._full_at:
+    @contextmanager
+    def look(self, address: str, credential: str) -> Generator[None]:
+        """While this credential is looked at; raises TooManyAttemptsError instead.
+
+        Where it is refused that counts, and it is trusted no more: it was good once only.
+        """
+        place, digest = _place(address), hashlib.sha256(credential.encode()).digest()
+        if digest in self._trusted:
+            with self._counting(place, digest):
+                yield
             return
-        ahead = self._full_at.get(_place(address), -math.inf) - self._clock()
-        wait = ahead - (self._most - 1) * self._each
-        if wait > 0 and _digest(credential) not in self._trusted:
+        self._admit(place)
+        self._looks[place] += 1
+        try:
+            with self._counting(place, digest):
+                yield
+        finally:
+            self._looks[place] -= 1
+            if not self._looks[place]:
+                del self._looks[place]
+
+    def _admit(self, place: str) -> None:
+        """Let it be looked at. Where some were refused, those that are looked at may be too."""
+        ahead = self._full_at.get(place, -math.inf) - self._clock()
+        wait = ahead + (self._looks[place] - self._most + 1) * self._each
+        if ahead > 0 and wait > 0:
             raise TooManyAttemptsError(math.ceil(wait))
 
-    def refused(self, address: str) -> None:
-        """Count one against the address."""
-        place, now = _place(address), self._clock()
-        self._full_at[place] = max(self._full_at.get(place, now), now) + self._each
-        self._full_at.move_to_end(place)
-        if len(self._full_at) > ADDRESSES:
-            self._full_at.popitem(last=False)
+    @contextmanager
+    def _counting(self, place: str, digest: bytes) -> Generator[None]:
+        try:
+            yield
+        except UnauthenticatedError:
+            self._trusted.pop(digest, None)
+            self._refused(place)
+            raise
+        _keep(self._trusted, digest, None, TRUSTED)
 
-    def worked(self, credential: str) -> None:
-        """Remember that this one is good."""
-        digest = _digest(credential)
-        self._trusted[digest] = None
-        self._trusted.move_to_end(digest)
-        if len(self._trusted) > TRUSTED:
-            self._trusted.popitem(last=False)
+    def _refused(self, place: str) -> None:
+        """Count one. However many come at once, the next is let through as soon as it is said."""
+        now = self._clock()
+        full_at = max(self._full_at.get(place, now), now) + self._each
+        _keep(self._full_at, place, min(full_at, now + self._most * self._each), ADDRESSES)
 
 
-def _digest(credential: str) -> bytes:
-    return hashlib.sha256(credential.encode()).digest()
+def _keep(table: OrderedDict[Name, Value], name: Name, value: Value, most: int) -> None:
+    """Note it, in the place of what was idle longest where there are so many."""
+    table[name] = value
+    table.move_to_end(name)
+    if len(table) > most:
+        table.popitem(last=False)
 
 
 @lru_cache(maxsize=1_000)

@@ -58,14 +58,8 @@ async def identify(request: HTTPConnection, services: Services) -> Caller:
     if scheme.lower() != "bearer" or not credential:
         raise UnauthenticatedError  # nobody has tried anything
     address = request.client.host if request.client else ""
-    services.attempts.admit(address, credential)
-    try:
-        caller = await _bearer(credential, services)
-    except UnauthenticatedError:
-        services.attempts.refused(address)
-        raise
-    services.attempts.worked(credential)
-    return caller
+    with services.attempts.look(address, credential):
+        return await _bearer(credential, services)
 
 
 async def _bearer(credential: str, services: Services) -> Caller:

@@ -1,6 +1,7 @@
 """Too many refused credentials of an address."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 from fix_api import CONTROL, RING, add_key, client_of
@@ -61,6 +62,46 @@ async def test_who_worked_before_goes_on_behind_the_same_proxy(knock, conn):
     assert (await knock(CONTROL, **control)).status_code == 200
     assert (await knock(revoked)).status_code == 401
     assert (await knock(wrong())).status_code == 429
+
+
+async def test_a_key_that_was_revoked_does_not_shut_out_the_one_in_its_place(knock, conn, clock):
+    old, new = await add_key(conn), await add_key(conn)
+    assert (await knock(old)).status_code == 200
+    await conn.execute("update api_key set revoked_at = now() where id = %s", (old.split("_")[1],))
+
+    statuses = [(await knock(old)).status_code for _ in range(50)]
+    clock.now += 1
+
+    assert statuses == [401] * 5 + [429] * 45
+    assert (await knock(new)).status_code == 200
+
+
+async def test_many_at_once_cost_no_more_time_than_as_many_as_are_let_through(knock, conn, clock):
+    newcomer = await add_key(conn)
+    await asyncio.gather(*(knock(wrong(number)) for number in range(50)))
+    clock.now += 1
+
+    assert (await knock(newcomer)).status_code == 200
+
+
+async def test_of_many_at_once_as_many_are_looked_at_as_one_by_one(knock, clock):
+    for number in range(5):
+        await knock(wrong(number))
+    clock.now += 2
+
+    answers = await asyncio.gather(*(knock(wrong(number)) for number in range(50)))
+
+    assert Counter(one.status_code for one in answers) == {401: 2, 429: 48}
+
+
+async def test_who_worked_before_takes_no_room_from_others(knock, conn):
+    good, newcomer = await add_key(conn), await add_key(conn)
+    assert (await knock(good)).status_code == 200
+    await knock(wrong())
+
+    answers = await asyncio.gather(*(knock(good) for _ in range(20)), knock(newcomer))
+
+    assert {one.status_code for one in answers} == {200}
 
 
 async def test_a_request_without_a_credential_is_no_attempt(knock, conn):
