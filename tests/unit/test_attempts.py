@@ -1,10 +1,12 @@
 """How many refused credentials an address may have, and whom that never touches."""
 
+from contextlib import suppress
+
 import pytest
 
 from procession.api import attempts
 from procession.api.attempts import Attempts
-from procession.engine.errors import TooManyAttemptsError
+from procession.engine.errors import TooManyAttemptsError, UnauthenticatedError
 
 
 @pytest.fixture
@@ -12,42 +14,67 @@ def tries(clock):
     return Attempts(3, 10.0, clock)
 
 
+class LeftError(Exception):
+    """Neither worked nor was refused."""
+
+
 def waits(tries, address, credential="x"):
     """How long it is told to wait; None when it is let in."""
     try:
-        tries.admit(address, credential)
+        with suppress(LeftError), tries.look(address, credential):
+            raise LeftError
     except TooManyAttemptsError as error:
         return int(error.headers["Retry-After"])
     return None
 
 
-def fail(tries, address, times=3):
-    for _ in range(times):
-        tries.refused(address)
+def fail(tries, address, times=3, credential="bad"):
+    """So many at once, each of which is refused."""
+    looks = [tries.look(address, credential) for _ in range(times)]
+    for one in looks:
+        one.__enter__()
+    for one in looks:
+        with pytest.raises(UnauthenticatedError) as refused:
+            raise UnauthenticatedError
+        assert not one.__exit__(refused.type, refused.value, refused.tb)
+
+
+def work(tries, address, credential):
+    with tries.look(address, credential):
+        assert credential
 
 
 def test_so_many_at_once_and_then_one_at_a_time(tries, clock):
     for _ in range(3):
         assert waits(tries, "a") is None
-        tries.refused("a")
+        fail(tries, "a", 1)
 
     assert waits(tries, "a") == 10
     clock.now += 9.5
     assert waits(tries, "a") == 1
     clock.now += 0.5
     assert waits(tries, "a") is None
-    tries.refused("a")
+    fail(tries, "a", 1)
     assert waits(tries, "a") == 10
     clock.now += 1_000
     fail(tries, "a", 2)
     assert waits(tries, "a") is None
 
 
-def test_it_is_told_on_the_way_out_of_the_limit_how_long_is_left(tries, clock):
-    fail(tries, "a", 30)  # at once, before the first of them was counted
+def test_however_many_came_at_once_the_next_is_let_in_as_soon(tries, clock):
+    fail(tries, "a", 30)  # before the first of them was counted
 
-    assert waits(tries, "a") == 280
-    clock.now += 280
+    assert waits(tries, "a") == 10
+    clock.now += 10
+    assert waits(tries, "a") is None
+
+
+def test_where_some_were_refused_those_that_are_looked_at_may_be_too(tries):
+    fail(tries, "a", 1)
+
+    with tries.look("a", "one"), tries.look("a", "two"):
+        assert waits(tries, "a") == 10
+        assert waits(tries, "b") is None
     assert waits(tries, "a") is None
 
 
@@ -60,11 +87,19 @@ def test_nobody_else_feels_it(tries):
 
 
 def test_a_credential_that_worked_of_late_is_let_by_from_the_same_address(tries):
-    tries.worked("good")
+    work(tries, "b", "good")
     fail(tries, "a")
 
     assert waits(tries, "a", "good") is None
     assert waits(tries, "a", "bad") == 10
+
+
+def test_one_that_is_refused_is_trusted_no_more(tries):
+    work(tries, "a", "old")
+    fail(tries, "a")
+    fail(tries, "a", 1, "old")
+
+    assert waits(tries, "a", "old") == 10
 
 
 @pytest.mark.parametrize(
@@ -88,7 +123,7 @@ def test_a_flood_of_addresses_or_credentials_takes_no_more_memory(tries, monkeyp
     monkeypatch.setattr(attempts, "TRUSTED", 100)
     for number in range(1_000):
         fail(tries, f"a{number}")
-        tries.worked(f"c{number}")
+        work(tries, "elsewhere", f"c{number}")
 
     assert waits(tries, "a999") == 10  # what came last is what is remembered
     assert waits(tries, "a0") is None
