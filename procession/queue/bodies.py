@@ -6,6 +6,7 @@ a renewal this is no change of the run. Those that are ready together are kept b
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 # Turns of the event loop that one more is waited for, of those claimed in the same moment: what it
 # takes to begin a claim. No clock is waited on.
 TURNS = 8
+
+LARGE = 1_000_000  # characters, behind which no other body is kept by the same statement
 
 # Seconds between tries while somebody else has locked the run: about one in all, then it is sent.
 AGAIN = (0.02, 0.1, 0.2, 0.3, 0.4)
@@ -68,6 +71,10 @@ class _Body:
     )
 
     @property
+    def size(self) -> int:
+        return len(str(self.row["body"]))
+
+    @property
     def place(self) -> tuple[object, object]:
         return self.row["tenant"], self.row["run_id"]
 
@@ -110,7 +117,8 @@ class Bodies:
         try:
             await self._gathered()
             group, self._waiting = self._waiting, []
-            await self._write(group)
+            for part in _parts(group):
+                await self._write(part)
         finally:
             if not group:
                 group, self._waiting = self._waiting, []
@@ -139,6 +147,19 @@ class Bodies:
             locked = set[tuple[object, object]]()
         for one in group:
             _tell(one, _Came.LOCKED if one.place in locked else _Came.DONE)
+
+
+def _parts(group: list[_Body]) -> Iterator[list[_Body]]:
+    """As many at a time as are written in a moment: beside a large body there may be others."""
+    part, size = list[_Body](), 0
+    for one in group:
+        part.append(one)
+        size += one.size
+        if size >= LARGE:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def _tell(one: _Body, came: _Came) -> None:

@@ -7,14 +7,22 @@ claims along with the outcomes that free them: one transaction writes those and 
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from time import time_ns
+from time import monotonic, time_ns
 from uuid import UUID
+
+from psycopg.errors import QueryCanceled
 
 from procession.queue.claim import Wanted, claim
 from procession.queue.leases import Held
 from procession.queue.pending import Pending, write
 from procession.queue.pool import Connection
 from procession.queue.types import Claim, Claimed, Passed, Tell, nobody
+
+# Seconds. Documents may be large, with a body in each action that waits, and twenty of those take a
+# claim longer than its leases last: it is given up before, and asks for fewer. One that is made
+# beside outcomes holds the rows of these, whose leases are not renewed meanwhile.
+WITHIN, BESIDE = 8.0, 3.0
+MOMENT = 1.0
 
 # Of runs that go on and were not claimed at once: another worker may hear of them. What is claimed
 # in the same transaction gets its job from the claim, which notifies nobody.
@@ -47,6 +55,7 @@ class Intake:
         self._tell = tell
         self._unbegun = deque[Claim]()
         self._served_last = ""
+        self._most = slots  # to ask for at once, while a claim takes no longer than a moment
         self._has_more = False  # as far as the last claim can tell
         self._bell = asyncio.Event()
 
@@ -83,7 +92,7 @@ class Intake:
     async def claim(self, conn: Connection) -> bool:
         """Lease what is due for all free slots; False when nothing is."""
         began = time_ns()
-        claims = await self._claim(conn, self.free)
+        claims = await self._claim(conn, self.free, WITHIN)
         self._take(claims, began)
         return bool(claims)
 
@@ -96,7 +105,7 @@ class Intake:
         began = time_ns()
         async with conn.transaction():
             written = await write(conn, group, wait, queues=False)
-            claims = await self._claim(conn, len(written)) if written else []
+            claims = await self._claim(conn, len(written), BESIDE) if written else []
             gone_on = {one.id for one in claims}
             left = [one.claim for one in group if one.due_at and one.claim.id not in gone_on]
             await queue(conn, [one for one in left if one.id in written])
@@ -108,10 +117,20 @@ class Intake:
             self.ring()  # nothing else is due: it is time to see what will be
         return written
 
-    async def _claim(self, conn: Connection, slots: int) -> list[Claim]:
+    async def _claim(self, conn: Connection, slots: int, within: float) -> list[Claim]:
+        """Claim for so many slots, or fewer while that takes long; raises TimeoutError."""
         self._has_more = False
-        claims = await claim(conn, self._wanted, slots, self._served_last)
-        self._has_more = len(claims) == slots
+        most, began = self._most, monotonic()
+        asked = max(1, min(slots, most))
+        try:
+            async with asyncio.timeout(within):
+                claims = await claim(conn, self._wanted, asked, self._served_last)
+        except (TimeoutError, QueryCanceled):
+            self._most = max(1, asked // 4)
+            raise
+        is_slow = monotonic() - began > MOMENT
+        self._most = max(1, asked // 2) if is_slow else min(self.slots, max(most, asked * 2))
+        self._has_more = len(claims) == asked
         return claims
 
     def _take(self, claims: list[Claim], began: int) -> None:

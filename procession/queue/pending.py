@@ -21,6 +21,7 @@ from procession.queue.types import Claim, about
 
 log = logging.getLogger(__name__)
 
+LARGE = 8_000_000  # bytes of rows, behind which no other is written by the same statement
 UNSTORABLE = "What came of the attempt could not be stored."
 
 
@@ -138,6 +139,17 @@ class Pending:
         before = about.set(self.claim.about)
         log.warning("%s: %s", what, type(error).__name__)
         about.reset(before)
+
+
+def taken(pending: list[Pending], most: int) -> list[Pending]:
+    """The first of these, taken off: so many, and no more than are written in a moment."""
+    group, size = list[Pending](), 0
+    while pending and len(group) < most and size < LARGE:
+        one = pending.pop(0)
+        if not one.written.done():  # whoever waited was cancelled
+            group.append(one)
+            size += len(one.row)
+    return group
 
 
 async def write(

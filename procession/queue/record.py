@@ -22,7 +22,7 @@ from procession.queue.intake import Intake
 from procession.queue.late import discard_late, is_written, latest
 from procession.queue.leases import Held
 from procession.queue.outage import OUTAGES
-from procession.queue.pending import UNSTORABLE, Ended, Pending, write
+from procession.queue.pending import UNSTORABLE, Ended, Pending, taken, write
 from procession.queue.pool import Connection, Pool
 from procession.queue.save import AT_ONCE
 from procession.queue.types import Claim, Discarded, Recorded, Released, Tell, nobody
@@ -135,8 +135,7 @@ class Recorder:
             await self._some.wait()
             most = self._most()
             await self._gathered(most)
-            group = [one for one in self._pending[:most] if not one.written.done()]
-            del self._pending[:most]
+            group = taken(self._pending, most)
             if not self._pending:
                 self._some.clear()
             if group:

@@ -5,8 +5,10 @@ import contextlib
 
 import pytest
 from fix_queue import WANTED, jobs_that_differ, row
+from fix_races import opened
 
 from procession.engine.outcome import Failed, Succeeded
+from procession.queue import intake
 from procession.queue.intake import Intake
 from procession.queue.leases import Held
 from procession.queue.pending import Ended
@@ -156,6 +158,62 @@ async def test_a_claim_that_fails_spoils_no_outcome(conn, make, side):
     state = "select status, actions->0->>'error' from run where id = %s"
     assert await row(conn, state, done) == ("Succeeded", None)
     assert [one.id for one in await worker.claim()] == [sound]
+
+
+async def test_fewer_are_asked_for_while_claims_take_long(make, side, monkeypatch):
+    await (await make("Safe")).queue(40)
+    worker = await side(8)
+    claims = await worker.claim()
+
+    asked = [len(claims)]
+    for moment in (-1, -1, 60):
+        monkeypatch.setattr(intake, "MOMENT", moment)
+        claims = await worker.record(claims)
+        asked.append(len(claims))
+    asked += [len(await worker.claim()), len(await worker.claim())]
+
+    assert asked == [8, 8, 4, 2, 4, 2]
+
+
+async def test_what_one_slot_asks_for_is_no_measure_for_the_others(make, side):
+    await (await make("Safe")).queue(20)
+    worker = await side(8)
+    one, *others = await worker.claim()
+
+    (following,) = await worker.record([one])
+
+    assert len(await worker.record([*others, following])) == 8
+
+
+async def test_a_claim_that_takes_too_long_is_given_up_and_asks_for_fewer(
+    conn, database, make, side, monkeypatch
+):
+    await (await make("Safe")).queue(8)
+    worker = await side(8)
+    monkeypatch.setattr(intake, "WITHIN", 0.1)
+    async with opened(database, 1) as (other,), other.transaction():
+        await other.execute("lock table workflow in access exclusive mode")
+        with pytest.raises(TimeoutError):
+            await worker.claim()
+    monkeypatch.undo()
+
+    assert len(await worker.claim()) == 2
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_a_claim_that_takes_too_long_spoils_no_outcome(
+    conn, database, make, side, monkeypatch
+):
+    await (await make("Safe", "Safe")).queue(2)
+    worker = await side(2)
+    claims = await worker.claim()
+    monkeypatch.setattr(intake, "BESIDE", 0.1)
+    async with opened(database, 1) as (other,), other.transaction():
+        await other.execute("lock table workflow in access exclusive mode")
+        assert await worker.record(claims) == []
+
+    assert await row(conn, "select count(*) from attempt") == (2,)
+    assert await jobs_that_differ(conn) == []
 
 
 async def test_nothing_is_claimed_once_the_worker_stops(conn, make, side):

@@ -14,6 +14,7 @@ from fix_receiver import hang
 from procession.actions.load import built_in, load
 from procession.app.runner import Options, Runner
 from procession.engine.workflow import ActionDefinition
+from procession.queue import bodies as keeping
 from procession.queue.acting import Acting
 from procession.queue.bodies import Bodies
 from procession.queue.leases import connection
@@ -104,6 +105,19 @@ async def test_those_that_are_ready_together_are_kept_together(conn, pool, held)
     assert [body for body, _ in kept] == [f'"{number}"' for number in range(20)]
     cursor = await conn.execute("select count(distinct xmin::text) from run")
     assert await cursor.fetchone() == (1,)
+
+
+async def test_no_more_large_ones_are_kept_together_than_there_is_time_for(
+    conn, pool, held, monkeypatch
+):
+    monkeypatch.setattr(keeping, "LARGE", 6)
+    bodies = Bodies(pool)
+
+    await asyncio.gather(*(bodies.keep(one, 0, "body", undo=False) for one in held[:3]))
+
+    assert [body for body, _ in await bodies_of(conn)][:4] == ["body", "body", "body", None]
+    cursor = await conn.execute("select count(distinct xmin::text) from run")
+    assert await cursor.fetchone() == (3,)  # with that of those which keep none
 
 
 async def test_who_is_cut_off_leaves_the_others_to_keep_theirs(conn, pool, held):

@@ -12,7 +12,7 @@ from psycopg import OperationalError
 from procession.engine.delivery import Delivery
 from procession.engine.outcome import Failed, Succeeded, Unknown
 from procession.engine.workflow import ActionDefinition
-from procession.queue import record
+from procession.queue import pending, record
 from procession.queue.claim import claim
 from procession.queue.pending import UNSTORABLE, Ended
 from procession.queue.record import ClosedError, Recorder
@@ -32,6 +32,19 @@ async def test_outcomes_that_are_ready_together_are_written_together(conn, make,
     assert await row(conn, written) == (1, 20)
     assert await row(conn, "select count(*) from run where status = 'Succeeded'") == (20,)
     assert await jobs_that_differ(conn) == []
+
+
+async def test_no_more_large_documents_are_written_together_than_there_is_time_for(
+    conn, make, recorder, monkeypatch
+):
+    await (await make("Safe")).queue(3)
+    claims = await claim(conn, WANTED, 3)
+    monkeypatch.setattr(pending, "LARGE", 1_000)  # of some 600 each
+
+    await asyncio.gather(*(recorder.record(one, Ended(Succeeded(), 1)) for one in claims))
+
+    written = "select count(distinct xmin::text), count(*) from run where status = 'Succeeded'"
+    assert await row(conn, written) == (2, 3)
 
 
 async def test_an_outcome_waits_a_moment_for_those_beside_it(

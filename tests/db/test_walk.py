@@ -218,6 +218,10 @@ def test_the_walk_goes_along_as_many_actions_as_a_workflow_may_have():
     assert f"least(run.due_ordinal, {MOST_ACTIONS})" in NEXT_ORDINAL
 
 
+def test_the_walk_unpacks_a_document_once_however_many_actions_it_has():
+    assert NEXT_ORDINAL.count("run.actions") == 2  # and once to see whether there is one that waits
+
+
 async def test_what_is_shown_to_wait_is_what_a_claim_would_take(conn, make):
     run_id = await a_run(conn, make, "CC", 30, 10)
 
