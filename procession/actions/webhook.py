@@ -24,6 +24,7 @@ from procession.outbound.signing import BadSecretError, keys_of, signature
 
 PERMANENT = frozenset({400, 405, 406, 410, 411, 413, 414, 415, 422, 501})
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}(?:-[0-9a-f]+)+", re.ASCII)
+_CORRELATION = re.compile(r"[!-~](?:[ -~]{0,126}[!-~])?")
 
 
 class Webhook(Action):
@@ -122,12 +123,15 @@ def body_of(context: Context) -> str:
 
 
 def _headers(context: Context) -> dict[str, str]:
-    return {
+    headers = {
         "Content-Type": "application/json; charset=utf-8",
         "Idempotency-Key": context.idempotency_key,
         "X-Procession-Tenant": context.tenant.slug,
         "X-Procession-Run": str(context.run_id),
     }
+    if context.correlation_id and _CORRELATION.fullmatch(context.correlation_id):
+        headers["X-Correlation-ID"] = context.correlation_id
+    return headers
 
 
 def _stamp(

@@ -56,7 +56,7 @@ async def test_the_entry_is_told_as_far_as_it_is_public(receiver, deliver):
 async def test_the_headers_are_the_promised_ones(receiver, deliver):
     traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-    await deliver(receiver.url(), traceparent=traceparent)
+    await deliver(receiver.url(), traceparent=traceparent, correlation_id="req 9")
 
     headers = receiver.received[0].headers
     assert abs(int(headers.pop("webhook-timestamp")) - datetime.now(UTC).timestamp()) < 5
@@ -70,8 +70,17 @@ async def test_the_headers_are_the_promised_ones(receiver, deliver):
         "idempotency-key": KEY,
         "x-procession-tenant": "default",
         "x-procession-run": "5f0c1d2e-8a4b-4c6d-9e0f-112233445566",
+        "x-correlation-id": "req 9",
         "traceparent": traceparent,
     }
+
+
+@pytest.mark.parametrize("odd", ["a\r\nX-Evil: 1", " a", "a ", "ä", "x" * 129, ""])
+async def test_a_correlation_that_would_break_the_headers_is_left_out(receiver, deliver, odd):
+    performed = await deliver(receiver.url(), correlation_id=odd)
+
+    assert performed.outcome == Succeeded(response_status=200)
+    assert "x-correlation-id" not in receiver.received[0].headers
 
 
 async def test_a_traceparent_that_would_break_the_headers_is_left_out(receiver, deliver):
