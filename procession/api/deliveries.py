@@ -17,6 +17,7 @@ from procession.queue.delivery_reads import STATUSES, Logged, Sought
 router = api_router("deliveries")
 
 BODIES = "view_webhook_response_bodies"
+KINDS = f"Only what was answered so, one of {', '.join(STATUSES)}."
 
 
 class DeliveryView(Answer):
@@ -63,7 +64,7 @@ def _status(value: object) -> object:
 def _sought(
     workflow_id: Annotated[Dashed | None, Query(alias="workflowId")] = None,
     run_id: Annotated[Dashed | None, Query(alias="runId")] = None,
-    status: Annotated[str | None, BeforeValidator(_status), Query()] = None,
+    status: Annotated[str | None, BeforeValidator(_status), Query(description=KINDS)] = None,
 ) -> Sought:
     return Sought(workflow_id=workflow_id, run_id=run_id, status=status)
 

@@ -80,6 +80,7 @@ def describe(app: FastAPI, routers: Sequence[APIRouter]) -> Json:
         for method in route.methods or ():
             operation = document["paths"][route.path][method.lower()]
             _say(operation, route.description)
+            _name_answers(operation["responses"], method)
             if route.path.startswith("/api/"):
                 _guard(operation, route, need_of(route))
     return document
@@ -107,6 +108,13 @@ def _say(operation: Json, docstring: str) -> None:
     operation["summary"], operation["description"] = first.removesuffix("."), rest
 
 
+def _name_answers(answers: Json, method: str) -> None:
+    """In the place of what FastAPI calls an answer."""
+    for answer in answers.values():
+        if answer["description"] == STOCK:
+            answer["description"] = "What was asked for" if method == "GET" else "It is done"
+
+
 def _guard(operation: Json, route: APIRoute, need: Need) -> None:
     """What stands before the route, and all that may be refused."""
     if need.capability:
@@ -124,9 +132,6 @@ def _guard(operation: Json, route: APIRoute, need: Need) -> None:
         _add(operation, KEY_OF_A_REPEAT)
     answers = operation["responses"]
     answers.pop("422", None)  # FastAPI's own: faults are 400 here
-    for answer in answers.values():
-        if answer["description"] == STOCK:
-            answer["description"] = "What was asked for" if "GET" in methods else "It is done"
     for status, found in refusals.by_status(codes):
         answers[str(status)] = _refusal(found)
     for status, answer in answers.items():

@@ -41,7 +41,7 @@ ATTEMPT: dict[str, Any] = {
     "finishedAt": "2026-11-30T08:06:00.312000Z",
     "outcome": "Retried",
     "responseStatus": 503,
-    "error": "The receiver answered 503.",
+    "error": "HTTP 503",
     "retryable": True,
     "durationMs": 212,
 }
@@ -54,7 +54,7 @@ ACTION: dict[str, Any] = {
     "failures": 1,
     "nextAttemptAt": "2026-11-30T08:06:11.200000Z",
     "responseStatus": 503,
-    "error": "The receiver answered 503.",
+    "error": "HTTP 503",
     "retryable": None,
     "completedAt": None,
     "durationMs": 212,

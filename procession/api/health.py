@@ -30,7 +30,7 @@ async def live() -> Live:
 
 
 NOT_READY: dict[int | str, dict[str, Any]] = {
-    status.HTTP_503_SERVICE_UNAVAILABLE: {"model": Readiness}
+    status.HTTP_503_SERVICE_UNAVAILABLE: {"model": Readiness, "description": "It is not ready"}
 }
 
 

@@ -110,6 +110,10 @@ MORE: Mapping[str, Mapping[str, object]] = {
     "conditions-not-met": {"condition": "Language"},
     "transition-not-allowed": {"from": ["Review"]},
     "version-mismatch": {"version": 4},
+    "idempotency-answer-too-long": {
+        "answered": 201,
+        "location": "/api/workflows/0b9f6a52-6f0e-4f0c-9a55-1c1f0a6f2d11",
+    },
     "validation-failed": {
         "detail": "What was sent has faults.",
         "errors": [{"name": "actions[0].parameters.Url", "reason": "is required"}],

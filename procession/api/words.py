@@ -7,8 +7,8 @@ Procession runs what must happen after something changed. An application saves i
 **workflow** says what follows which event; a **run** performs its actions, retries what can be
 retried, and keeps what came of each attempt.
 
-* Bodies are JSON in UTF-8, with names in camelCase; times are RFC 3339 in UTC. What a body has and
-  is not named here is ignored.
+* Bodies are JSON in UTF-8, with names in camelCase; times are RFC 3339 in UTC. What a body
+  or a query has and is not named here is ignored; only a command for many runs is refused with it.
 * Every refusal is `application/problem+json` with a `code` that never changes its meaning. Each
   operation lists the codes that it may answer.
 * Everything belongs to the tenant of the caller. What belongs to another does not exist.
@@ -72,5 +72,5 @@ PARAMETERS: dict[str, str] = {
     "changedSince": "A time, or the `cursor` of an earlier answer: what changed after it, in the"
     " order it did.",
     "status": "Only in this status.",
-    "windowDays": "Over how many days.",
+    "windowDays": "Over how many days; cut to what is kept, as the answer says.",
 }

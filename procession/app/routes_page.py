@@ -85,7 +85,7 @@ def _parameter(one: Json) -> Sequence[str]:
 
 def _answers(responses: Json) -> Iterator[str]:
     for status, answer in responses.items():
-        if status.startswith(GOOD):
+        if status.startswith(GOOD) or "application/json" in answer.get("content", {}):
             says = answer["description"].removesuffix(".")
             shape = _content(answer)
             yield f"{status}, {says[:1].lower()}{says[1:]}" + (f": {shape}" if shape else "")
@@ -153,6 +153,8 @@ def _plain(schema: Json) -> str:
             return f"object of {_kind(cast('Json', values))}"
         case {"type": "integer", "minimum": least, "maximum": most}:
             return f"integer from {least} to {most}"
+        case {"type": "integer", "minimum": least}:
+            return f"integer from {least}"
         case {"type": kind}:
             name = str(schema.get("format", kind))
             return KINDS.get(name, name)

@@ -19,6 +19,7 @@ Json = Mapping[str, object]
 
 STEPS = ("", ".", "..")  # in a path they lead elsewhere
 OURS = "urn:procession:problem:"  # begins the type of every refusal that is Procession's own
+SCHEMES = ("http", "https")
 NOTHING = 204  # the status of an answer without a body
 UNREADABLE = (msgspec.MsgspecError, RecursionError)  # by the second, what is nested without end
 
@@ -36,6 +37,8 @@ class Calls:
     def to(cls, url: str, key: str, tenant: str | None, timeout: float) -> Self:
         """By a key, or by the control token with the tenant that it is meant for."""
         headers = {"Authorization": f"Bearer {key}"}
+        if not key.strip():
+            raise ClientError("There is no key: it is empty")
         if not _SENDABLE.fullmatch(key):
             raise ClientError("The key is malformed: it holds more than printable ASCII characters")
         if tenant is not None:
@@ -43,9 +46,13 @@ class Calls:
             if not _SENDABLE.fullmatch(tenant):
                 raise ClientError("The tenant must be of printable ASCII characters")
         try:
-            return cls(Http(base_url=url, headers=headers, timeout=timeout))
+            http = Http(base_url=url, headers=headers, timeout=timeout)
         except (InvalidURL, UnicodeEncodeError, ValueError):
             raise ClientError("The address or the key is not one that can be used") from None
+        if http.base_url.scheme not in SCHEMES or not http.base_url.host:
+            http.close()
+            raise ClientError("The address must be one such as https://procession.example.org")
+        return cls(http)
 
     def close(self) -> None:
         """Close the connections."""

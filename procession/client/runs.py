@@ -41,7 +41,8 @@ class Runs:
 
     def page(self, page: int = 1, page_size: int = 50, **filters: Unpack[Filters]) -> RunPage:
         """Part of the runs, the newest first."""
-        return self._calls.get(RunPage, path(RUNS), page=page, page_size=page_size, **filters)
+        known = _known(filters)
+        return self._calls.get(RunPage, path(RUNS), page=page, page_size=page_size, **known)
 
     def changed(
         self, since: str | datetime, page_size: int = 100, **filters: Unpack[Filters]
@@ -51,9 +52,10 @@ class Runs:
         Keep the `cursor` of each page that is dealt with, and begin with it the next time. A run
         may come twice, so replace it by its id; none is left out.
         """
+        known = _known(filters)
         while True:
             page = self._calls.get(
-                RunPage, path(RUNS), changed_since=since, page_size=page_size, **filters
+                RunPage, path(RUNS), changed_since=since, page_size=page_size, **known
             )
             yield page
             if not page.has_next_page or page.cursor is None:
@@ -127,3 +129,12 @@ class Bulks:
             if standing.finished_at is not None:
                 return
             time.sleep(every)
+
+
+def _known(filters: Filters) -> Filters:
+    """The filters, if there are such: the API ignores another, and would answer every run."""
+    names = Filters.__annotations__
+    for name in filters:
+        if name not in names:
+            raise TypeError(f"There is no filter {name}, only {', '.join(names)}")
+    return filters

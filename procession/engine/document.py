@@ -17,8 +17,9 @@ Instant = Annotated[datetime, Meta(tz=True)]  # one without its zone is compared
 
 
 class Status(StrEnum):
-    """Where an action, or its undo, stands. The comment says who moves it on."""
+    """Where an action, or its undo, stands."""
 
+    # Behind each is who moves it on.
     PENDING = "Pending"  # a worker that claims it once it is due
     RUNNING = "Running"  # the holder of the lease; whoever finds the lease lapsed
     SUCCEEDED = "Succeeded"  # nobody: its undo has a state of its own

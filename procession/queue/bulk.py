@@ -77,8 +77,9 @@ async def count(conn: Connection, tenant: str, chosen: Chosen) -> int:
 
 
 class Stands(StrEnum):
-    """How it stands. The comment says who moves it on."""
+    """How it stands."""
 
+    # Behind each is who moves it on.
     QUEUED = "Queued"  # a worker that begins, or a person who stops it
     RUNNING = "Running"  # the worker that comes to the end of it, or a person who stops it
     DONE = "Done"  # nobody

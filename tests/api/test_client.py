@@ -324,6 +324,28 @@ def test_what_cannot_be_said_is_named_and_not_sent(call, said):
     assert not isinstance(one.value, UnreachableError)
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:8000", "example.org", "", "ftp://h", "http://"])
+def test_an_address_that_is_none_is_said_to_be(address):
+    with pytest.raises(ClientError, match="The address must be one such as") as refused:
+        Client(address, "k")
+
+    assert not isinstance(refused.value, UnreachableError)
+
+
+@pytest.mark.parametrize("key", ["", " "])
+def test_a_key_that_is_empty_is_said_to_be(key):
+    with pytest.raises(ClientError, match="There is no key"):
+        Client("http://127.0.0.1:9", key)
+
+
+def test_a_filter_that_there_is_not_is_refused_and_not_left_out():
+    with Client("http://127.0.0.1:9", "k") as client:
+        with pytest.raises(TypeError, match="no filter stats, only status, workflow_id"):
+            client.runs.page(stats="Failed")
+        with pytest.raises(TypeError, match="no filter stats"):
+            next(client.runs.changed("2026-11-30T08:00:00Z", stats="Failed"))
+
+
 @pytest.mark.parametrize("key", ["a\nb", "é", "\ud800", "a\0"])
 def test_a_key_that_no_header_can_hold_is_said_to_be_malformed(key):
     with pytest.raises(ClientError, match="The key is malformed") as refused:
