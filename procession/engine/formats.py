@@ -69,6 +69,16 @@ def show(
     return _date(value, *wanted)
 
 
+def is_format(name: str, arguments: Sequence[str]) -> bool:
+    """Whether there is a value that it fits."""
+    value = "2026-01-01T00:00:00Z" if name == "date" else 1
+    try:
+        show(name, arguments, value, time_zone="UTC", currency="EUR")
+    except Misfit:
+        return False
+    return True
+
+
 def between(unit: str, start: object, end: object) -> str:
     """The time from one value to the other: `duration` in hours and minutes, or decimal `hours`."""
     if _is_empty(start) or _is_empty(end):

@@ -24,7 +24,7 @@ class Value:
 
     written: str
     name: str
-    format: str | None = None
+    format: str | None = None  # as it is written, with its arguments
     arguments: tuple[str, ...] = ()
     at_start: bool = False  # of the whole text
 
@@ -120,6 +120,8 @@ class Read:
     in_each: bool = False
     each: bool = False  # the list that one goes over
     formatted: bool = False
+    format: str | None = None  # as it is written, with its arguments
+    arguments: tuple[str, ...] = ()
 
 
 def placeholders(text: str) -> Iterator[Read]:
@@ -132,8 +134,11 @@ def _reads(parts: tuple[Part, ...], *, in_each: bool) -> Iterator[Read]:
         match part:
             case str():
                 pass
-            case Value(written, name, form):
-                yield Read(written, name, in_each, formatted=form is not None)
+            case Value(written, name, form, given):
+                formatted = form is not None
+                yield Read(
+                    written, name, in_each, formatted=formatted, format=form, arguments=given
+                )
             case Span(written, _, start, end):
                 yield Read(written, start, in_each, formatted=True)
                 yield Read(written, end, in_each, formatted=True)

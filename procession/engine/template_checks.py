@@ -8,6 +8,7 @@ from procession.engine.branches import BRANCHES, CONDITIONAL, BranchError, parse
 from procession.engine.content_type import ContentType, Kind, Sensitivity
 from procession.engine.entry import DELETED
 from procession.engine.findings import Findings, Surroundings
+from procession.engine.formats import is_format
 from procession.engine.placeholders import Read, placeholders
 from procession.engine.scope import ENTRY_NAMES, LINKS, TRANSITION_NAMES, output_of
 from procession.engine.templates import encoding_for
@@ -136,6 +137,8 @@ def _of_name(read: Read) -> str | None:
     )
     if not is_known or (read.each and not (parts[0] == "data" and len(parts) == 2)):  # noqa: PLR2004
         return "stays as it is written: the name is not known here"
+    if read.format is not None and not is_format(read.format, read.arguments):
+        return "stays as it is written: there is no such format"
     return None
 
 

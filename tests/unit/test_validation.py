@@ -407,6 +407,13 @@ CAPTURING = invoice(capture=["invoiceId"])
         ("{{actions.2.invoiceId}}", True),
         ("{{actions.7.invoiceId}}", True),
         ("{{actions.0.invoiceId | upper}}", True),
+        ('{{updatedAt | date "d MMM yyyy" "Asia/Manila"}} {{data.Title | money "PHP"}}', False),
+        ("{{createdAt | date}} {{data.Title | money}} {{data.Title | lower}}", False),
+        ('{{data.Title | mony "EUR"}}', True),
+        ('{{data.Title | money "euro"}}', True),
+        ('{{data.Title | upper "x"}}', True),
+        ('{{createdAt | date "yyy"}}', True),
+        ('{{createdAt | date "d MMM" "Asia/Manilla"}}', True),
     ],
 )
 def test_a_placeholder_that_gives_nothing_is_warned_of(text, warned):
