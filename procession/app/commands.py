@@ -25,6 +25,7 @@ from procession.queue.rekey import Rekey, Rekeyed
 from procession.queue.sweep import Swept, alone
 
 PATIENCE = 60.0  # seconds to wait for Postgres: somebody waits for this command to end
+NO_KEY = "No key opens it, add the one it was written under to SECRETS__KEYS or enter it again"
 COMMAND_LINE = Actor(kind=ActorKind.CONTROL, id="command-line", name="Command line")
 
 
@@ -65,7 +66,7 @@ def rekey(_: argparse.Namespace) -> None:
     """Write every stored secret again under the first key, and say what that took."""
     found = run(_rekeyed(begin("rekey")))
     say(f"Rewrote {found.renewed} secrets; {found.current} were under the first key already.")
-    told = [f"No key opens it, enter it again: {one}" for one in found.unreadable]
+    told = [f"{NO_KEY}: {one}" for one in found.unreadable]
     told += [f"Written by a newer release, whose rekey it needs: {one}" for one in found.left]
     if told:
         raise RefusalError("\n".join([f"{len(told)} could not be rewritten.", *told]))

@@ -41,6 +41,11 @@ class Comparison:
         """Whether it needs an entry that still exists."""
         return self.name == "status" or self.name.startswith("data.")
 
+    def is_known(self) -> bool:
+        """Whether its name is one that is read: any other is empty text."""
+        is_field = self.name.startswith("data.") and self.name.count(".") == 1
+        return is_field or self.name in ("status", "contentType")
+
 
 _OPERATOR = re.compile(r"==|!=")
 _LEFT = re.compile(r"\{\{([^{}]{1,256})\}\}")
@@ -62,16 +67,14 @@ def parse_comparison(condition: str) -> Comparison | None:
 
 def holds(comparison: Comparison, names: Names) -> bool:
     """Whether it is so for this entry; case does not matter."""
-    left = _left(comparison.name, names)
+    left = _left(comparison, names)
     return (left.casefold() == comparison.right.casefold()) is comparison.equal
 
 
-def _left(name: str, names: Names) -> str:
-    """The value that is compared: any name but these reads as empty text."""
-    is_field = name.startswith("data.") and name.count(".") == 1
-    if not is_field and name not in ("status", "contentType"):
+def _left(comparison: Comparison, names: Names) -> str:
+    if not comparison.is_known():
         return ""
     try:
-        return text_of(read(names, name))
+        return text_of(read(names, comparison.name))
     except Unread:
         return ""

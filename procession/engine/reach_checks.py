@@ -1,12 +1,18 @@
-"""Warning of what a workflow names that is not there, and of branches that take too long."""
+"""Warning of what a workflow names that is not there, and of branches that take too long.
+
+A Conditional's condition is looked at too: what is no comparison, or compares nothing, is no fault.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from procession.engine.branches import BRANCHES, CONDITIONAL, REQUEST, BranchError, children_of
+from procession.engine.conditions import Comparison, parse_comparison
+from procession.engine.content_type import Sensitivity
 from procession.engine.findings import Findings, Surroundings
 from procession.engine.workflow import Definition
 
+CONDITION = "Condition"  # the parameter of a Conditional that chooses
 TASK = "Task"  # the content type that CreateTask makes when none is named
 
 
@@ -29,6 +35,7 @@ def warn_of_reach(definition: Definition, around: Surroundings, found: Findings)
         for top in steps:
             for step in _all(top):
                 _warn_of_absent(step, around, found)
+                _warn_of_condition(step, definition, around, found)
             _warn_of_length(top, around, found)
 
 
@@ -71,6 +78,36 @@ def _warn_of_absent(step: _Step, around: Surroundings, found: Findings) -> None:
         return
     what = "request" if is_request else "content type"
     found.warn(f"{step.path}.parameters.{name}", f"there is no {what} {wanted}")
+
+
+def _warn_of_condition(
+    step: _Step, definition: Definition, around: Surroundings, found: Findings
+) -> None:
+    """A comparison that goes one way whatever the entry holds."""
+    if step.type != CONDITIONAL:
+        return
+    place = f"{step.path}.parameters.{CONDITION}"
+    comparison = parse_comparison(step.parameters.get(CONDITION, ""))
+    if comparison is None:
+        found.warn(place, "is no comparison, such as {{data.X}} == text, and counts as false")
+        return
+    for reason in _empty(comparison, definition, around):
+        found.warn(place, f"{{{{{comparison.name}}}}} is empty {reason}")
+
+
+def _empty(comparison: Comparison, definition: Definition, around: Surroundings) -> Iterator[str]:
+    """Why what is compared is never there, for each content type where it is not."""
+    if not comparison.is_known():
+        yield "here: a condition reads {{data.X}}, {{status}} and {{contentType}}"
+        return
+    _, of_data, name = comparison.name.partition("data.")
+    for one in definition.trigger_content_types if of_data else ():
+        declared = around.content_types.get(one)
+        field = declared.fields.get(name) if declared else None
+        if declared and field is None:
+            yield f"for {one}, which does not declare the field"
+        elif field and field.sensitivity is Sensitivity.HIDDEN:
+            yield f"for {one}, where the field is Hidden"
 
 
 def _warn_of_length(step: _Step, around: Surroundings, found: Findings) -> None:

@@ -23,8 +23,12 @@ def key_and_data(
 
 
 def open_type(data: Mapping[str, object]) -> ContentType:
-    """A content type that takes this data, whatever it is."""
-    return ContentType({name: Field(Kind.JSON) for name in data})
+    """A content type that takes this data, whatever it is; what is written to a text stays text."""
+    return ContentType({name: Field(_kind(value)) for name, value in data.items()})
+
+
+def _kind(value: object) -> Kind:
+    return Kind.TEXT if value is None or isinstance(value, str) else Kind.JSON
 
 
 def entry_of(key: Key, body: Mapping[str, object], made: Making) -> Entry:

@@ -51,7 +51,10 @@ async def test_rekey_says_what_no_key_opens(command, database):
     rekey = await command("procession", "rekey", DATABASE_URL=database.url, SECRETS__KEYS=keys)
 
     assert await rekey.ended() == 1
-    assert rekey.said[-1] == "No key opens it, enter it again: default: connector ledger, token"
+    assert rekey.said[-1] == (
+        "No key opens it, add the one it was written under to SECRETS__KEYS or enter it again: "
+        "default: connector ledger, token"
+    )
 
 
 async def test_a_worker_that_lacks_the_first_key_of_the_api_is_not_ready(conn, work):

@@ -1,12 +1,13 @@
 """What a save warns of: names that lead nowhere, and branches that take too long."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from procession.actions.load import built_in
 from procession.actions.registry import Registry
-from procession.engine.content_type import ContentType
+from procession.engine.content_type import ContentType, Field, Sensitivity
 from procession.engine.errors import Concern
 from procession.engine.findings import Surroundings
 from procession.engine.validation import check_definition
@@ -17,6 +18,12 @@ AROUND = Surroundings(
     requests=frozenset({"ledger"}),
     longest={"Webhook": 74, "Request": 208},
     most_seconds=240,
+)
+READING = replace(
+    AROUND,
+    content_types={
+        "Article": ContentType({"Lang": Field(), "Pin": Field(sensitivity=Sensitivity.HIDDEN)})
+    },
 )
 HOOK = {"type": "Webhook", "parameters": {"Url": "https://example.com"}}
 
@@ -109,3 +116,38 @@ def test_children_that_may_take_too_long_together_are_told(then, otherwise, bran
 @pytest.mark.parametrize("then", [[], [HOOK] * 3, [step("UpdateField", Field="x", Value="y")] * 20])
 def test_children_that_have_the_time_are_not(then):
     assert warned(conditional(then)) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("{{data.Lang}} = en", "is no comparison, such as {{data.X}} == text, and counts as false"),
+        (
+            "{{data.Langue}} == en",
+            "{{data.Langue}} is empty for Article, which does not declare the field",
+        ),
+        ("{{data.Pin}} != 1", "{{data.Pin}} is empty for Article, where the field is Hidden"),
+        (
+            "{{id}} == a-1",
+            "{{id}} is empty here: a condition reads {{data.X}}, {{status}} and {{contentType}}",
+        ),
+    ],
+)
+def test_a_condition_that_no_entry_changes_is_told_wherever_it_stands(condition, message):
+    action = conditional([])
+    action["parameters"]["Condition"] = condition
+    place = "parameters.Condition"
+
+    assert warned(action, READING) == [Concern(f"actions[0].{place}", message)]
+    inside = f"actions[0].parameters.ThenActions[0].{place}"
+    assert warned(conditional([action]), READING) == [Concern(inside, message)]
+
+
+@pytest.mark.parametrize(
+    "condition", ["{{data.Lang}} == en", "{{status}} != x", '{{contentType}} == "Article"']
+)
+def test_one_that_an_entry_decides_is_not(condition):
+    action = conditional([])
+    action["parameters"]["Condition"] = condition
+
+    assert warned(action, READING) == []

@@ -139,6 +139,15 @@ async def test_calls_are_answered_by_the_test():
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
 
 
+@pytest.mark.parametrize("before", ["", "A7", None])
+async def test_a_text_may_be_written_where_a_text_or_nothing_is(before):
+    update = {"type": "UpdateField", "parameters": {"Field": "Number", "Value": "B-8"}}
+    rehearsal = rehearsing(update, entry={"data": {"Number": before}})
+
+    assert await rehearsal.finish() == "Succeeded"
+    assert rehearsal.entry.data["Number"] == "B-8"
+
+
 async def test_a_deleted_entry_is_a_stub_and_a_vanished_one_skips():
     deleted = rehearsing("A", trigger="Deleted")
     await deleted.finish()
