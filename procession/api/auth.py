@@ -33,6 +33,7 @@ KEY = re.compile(r"prc_([A-Za-z0-9]{12})_([A-Za-z0-9]{43})")
 TOKEN = re.compile(r"[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+")
 LONGEST_NAME = 200  # of each header that says whom a control caller acts for, and of such claims
 LONGEST_SUBJECT = 255
+ONCE = "comes more than once"
 NOBODY = hashlib.sha256(b"").digest()  # compared with when no key has the id: as long either way
 
 
@@ -53,9 +54,10 @@ class Caller:
 
 async def identify(request: HTTPConnection, services: Services) -> Caller:
     """The caller by its credential; the tenant of one that may choose it is still open."""
-    scheme, _, credential = request.headers.get("authorization", "").partition(" ")
+    given = request.headers.getlist("authorization")
+    scheme, _, credential = (given[0] if given else "").partition(" ")
     credential = credential.strip()
-    if scheme.lower() != "bearer" or not credential:
+    if len(given) > 1 or scheme.lower() != "bearer" or not credential:
         raise UnauthenticatedError  # nobody has tried anything
     address = request.client.host if request.client else ""
     with services.attempts.look(address, credential):
@@ -132,7 +134,7 @@ def _texts(claims: Mapping[str, object], name: str) -> list[str]:
 
 async def enter(request: HTTPConnection, caller: Caller, pool: Pool, *, above: bool) -> Caller:
     """The caller in the tenant of this request. A route above the tenants may go without one."""
-    named = request.headers.get("x-tenant")
+    named = _tenant_named(request)
     if caller.actor.kind is ActorKind.USER:
         return await _enter_as_person(caller, named, pool)
     if not caller.is_control:
@@ -150,6 +152,14 @@ async def enter(request: HTTPConnection, caller: Caller, pool: Pool, *, above: b
         if not await access.knows_tenant(conn, named):
             raise NotFoundError("tenant")
     return replace(caller, tenant=named)
+
+
+def _tenant_named(request: HTTPConnection) -> str | None:
+    """The tenant that is asked for. Of two, whoever stands between may have checked the other."""
+    given = request.headers.getlist("x-tenant")
+    if len(given) > 1:
+        raise ValidationFailedError([Fault("X-Tenant", ONCE)])
+    return given[0] if given else None
 
 
 async def _enter_as_person(caller: Caller, named: str | None, pool: Pool) -> Caller:
@@ -175,6 +185,9 @@ def _acting_for(request: HTTPConnection, control: Actor) -> Actor:
         Fault(names[part], f"must be at most {LONGEST_NAME} characters, none of them a control")
         for part, text in given.items()
         if len(text) > LONGEST_NAME or not text.isprintable()
+    ]
+    faults += [
+        Fault(header, ONCE) for header in names.values() if len(request.headers.getlist(header)) > 1
     ]
     if faults:
         raise ValidationFailedError(faults)

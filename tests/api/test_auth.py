@@ -86,6 +86,30 @@ async def test_a_key_acts_in_its_own_tenant_only(client, conn):
         assert (answer.status_code, answer.json()["code"]) == (403, "tenant-mismatch")
 
 
+async def test_two_credentials_are_none(client, conn):
+    good, other = [await add_key(conn, tenant) for tenant in ("default", "acme")]
+
+    for pair in ([good, other], [good, "nonsense"], [good, good], [CONTROL, good]):
+        headers = [("Authorization", f"Bearer {one}") for one in pair]
+        answer = await client.get("/api/me", headers=[*headers, ("X-Tenant", "default")])
+
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+
+
+async def test_of_two_tenants_that_are_named_none_counts(admin, control, conn):
+    await add_tenant(conn, "acme")
+    both = [("X-Tenant", "default"), ("X-Tenant", "acme")]
+
+    for client in (admin, control):
+        for path in ("/api/me", "/api/tenants/default"):
+            answer = await client.get(path, headers=both)
+
+            assert answer.status_code == 400
+            assert answer.json()["errors"] == [
+                {"name": "X-Tenant", "reason": "comes more than once"}
+            ]
+
+
 async def test_the_control_token_names_its_tenant(control, conn):
     await add_tenant(conn, "acme")
 
@@ -119,6 +143,16 @@ async def test_a_person_is_named_in_200_printable_characters(control, header):
     for answer in (long, control_sign):
         assert answer.status_code == 400
         assert [one["name"] for one in answer.json()["errors"]] == [header]
+
+
+@pytest.mark.parametrize("header", ["X-Actor-Id", "X-Actor-Name", "X-Actor-Email"])
+async def test_a_control_caller_acts_for_one_person(control, header):
+    answer = await control.get(
+        "/api/me", headers=[("X-Tenant", "default"), (header, "u-7"), (header, "u-8")]
+    )
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"] == [{"name": header, "reason": "comes more than once"}]
 
 
 async def test_a_key_cannot_say_whom_it_acts_for(admin):
