@@ -1,6 +1,7 @@
 """Workflows: read, saved, switched, and started by hand."""
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -9,6 +10,7 @@ from procession.client.errors import ClientError
 from procession.client.shapes import Page, Started, Workflow
 
 WORKFLOWS = "workflows"
+LOOKS, PAUSE = 20, 0.1  # how often, and every how many seconds, it is seen who else makes one
 NOT_SENT = frozenset({"id", "version", "createdAt", "updatedAt", "warnings"})  # the server's to say
 
 
@@ -52,13 +54,15 @@ class Workflows:
 
     def named(self, name: str) -> Workflow | None:
         """The one of this name, if there is one; names need not be unique, so several raise."""
-        found = [one for one in self.all() if one.name == name]
+        found = self._all_named(name)
         if len(found) > 1:
-            ids = ", ".join(one.id for one in found)
-            raise ClientError(
-                f"{len(found)} workflows are named {name}: say which by its id, {ids}"
-            )
+            raise _several(found)
         return found[0] if found else None
+
+    def _all_named(self, name: str) -> list[Workflow]:
+        """The oldest first."""
+        found = [one for one in self.all() if one.name == name]
+        return sorted(found, key=lambda one: (one.created_at, one.id))
 
     def create(self, body: Json, idempotency_key: str | None = None) -> Workflow:
         """Make a workflow."""
@@ -72,16 +76,34 @@ class Workflows:
     def apply(self, body: Mapping[str, object]) -> Applied:
         """Make it so: replace the one of this id or name, or make one. To repeat it does nothing.
 
-        One that the body says nothing of being enabled stays as it is switched.
+        One that the body says nothing of being enabled stays as it is switched. Of several that are
+        made at once under a name the oldest stays, so that nothing is done twice from then on.
         """
         sent = {name: one for name, one in body.items() if name not in NOT_SENT}
         before = self._before(body)
         if before is None:
-            return Applied(self.create(sent), Outcome.CREATED)
+            made = self.create(sent)
+            before = self._that_stays(made)
+            if before.id == made.id:
+                return Applied(made, Outcome.CREATED)
         sent.setdefault("enabled", before.enabled)
         after = self.replace(before.id, sent, before.version)
         same = after.updated_at == before.updated_at
         return Applied(after, Outcome.UNCHANGED if same else Outcome.UPDATED)
+
+    def _that_stays(self, made: Workflow) -> Workflow:
+        """What was made, or the older one of another, in whose favour it is taken away again."""
+        found, stays = [made], made
+        for _ in range(LOOKS):
+            found = self._all_named(made.name) or [stays]
+            if stays is made and found[0].id != made.id:
+                stays = found[0]
+                self.delete(made.id)
+                continue
+            if len(found) == 1:
+                return found[0]
+            time.sleep(PAUSE)  # whoever has made another is about to see this one
+        raise _several(found)
 
     def _before(self, body: Mapping[str, object]) -> Workflow | None:
         given = body.get("id")
@@ -117,3 +139,9 @@ class Workflows:
         body = wire(entry_id=entry_id, content_type=content_type)
         where = path(WORKFLOWS, workflow_id, "run")
         return self._calls.post(Started, where, body, key=idempotency_key)
+
+
+def _several(found: Sequence[Workflow]) -> ClientError:
+    ids = ", ".join(one.id for one in found)
+    name = found[0].name
+    return ClientError(f"{len(found)} workflows are named {name}: say which by its id, {ids}")

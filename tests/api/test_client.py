@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import re
+import threading
 from datetime import UTC, datetime
 
 import pytest
@@ -12,6 +13,7 @@ from fix_remote import FLOW
 from fix_runs import EPOCH, add_run, add_workflow
 
 from procession.client import Client, ClientError, Outcome, RefusedError, UnreachableError
+from procession.client.workflows import Workflows
 from procession.engine.run import Action, Status
 from procession.queue import bulk_turn
 
@@ -120,6 +122,51 @@ async def test_a_name_of_several_is_not_guessed(remote):
     applied, twins = await remote.do(told)
 
     assert (applied.outcome, applied.workflow.id) == (Outcome.UNCHANGED, twins[1])
+
+
+class Together(Workflows):
+    """Makes one once all of the others are about to."""
+
+    def __init__(self, client, barrier):
+        super().__init__(client.workflows._calls)  # noqa: SLF001 - the same calls
+        self._barrier = barrier
+
+    def create(self, body, idempotency_key=None):
+        self._barrier.wait()
+        return super().create(body, idempotency_key)
+
+
+async def test_those_who_apply_at_once_make_one(remote):
+    barrier = threading.Barrier(3, timeout=30)
+
+    def applied(conditions):
+        return remote.do(
+            lambda client: Together(client, barrier).apply(FLOW | {"conditions": conditions})
+        )
+
+    alike = await asyncio.gather(*[applied({}) for _ in range(3)])
+    left = await remote.do(lambda client: [one.id for one in client.workflows.all()])
+
+    assert sorted(one.outcome for one in alike) == ["created", "unchanged", "unchanged"]
+    assert {one.workflow.id for one in alike} == {*left}
+    assert len(left) == 1
+
+
+async def test_who_made_another_and_does_not_take_it_away_is_told_of(remote, monkeypatch):
+    monkeypatch.setattr("procession.client.workflows.PAUSE", 0)
+
+    class Beside(Workflows):
+        def create(self, body, idempotency_key=None):
+            made = super().create(body, idempotency_key)
+            super().create(body)
+            return made
+
+    def told(client):
+        with pytest.raises(ClientError, match="2 workflows are named Announce"):
+            Beside(client.workflows._calls).apply(FLOW)  # noqa: SLF001 - the same calls
+        return len(list(client.workflows.all()))
+
+    assert await remote.do(told) == 2
 
 
 async def test_a_run_is_found_shown_and_commanded(remote, conn):
