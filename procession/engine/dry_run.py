@@ -117,11 +117,19 @@ class Prepared:
 
 
 def texts(definition: Definition, catalogue: Catalogue) -> Iterator[str]:
-    """The texts that are filled in."""
+    """The texts that are filled in, up to the first that reads too much, after which none is."""
+    left = MOST_READ
     for action in definition.actions:
         for name, text in shown(action, catalogue).parameters.items():
             if encoding_for(action.type, name):
+                left -= _reads(text)
+                if left < 0:
+                    return
                 yield text
+
+
+def _reads(text: str) -> int:
+    return sum(MOST_ITEMS if one.in_each else 1 for one in placeholders(text))
 
 
 @dataclass(slots=True)
@@ -135,7 +143,8 @@ class _Filling:
 
     def filled(self, path: str, text: str, encoding: Encoding) -> str:
         """The text with its values, or as it is written where that is too much."""
-        self.reads -= sum(MOST_ITEMS if one.in_each else 1 for one in placeholders(text))
+        if self.left > 0 and self.reads >= 0:  # or it would be looked at for nothing
+            self.reads -= _reads(text)
         if self.left <= 0 or self.reads < 0:
             self.concerns.append(Concern(path, TOO_MUCH))
             return text

@@ -8,7 +8,9 @@ from fix_api import RING, client_of, declare
 from procession.actions.load import built_in, load
 from procession.api.app import create_app
 from procession.api.services import Services
+from procession.engine import dry_run
 from procession.engine.templates import LONGEST
+from procession.engine.workflow import ActionDefinition, Definition
 
 PATH = "/api/workflows/dry-run"
 SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
@@ -286,6 +288,18 @@ async def test_what_reads_too_much_is_left_as_it_is_written(admin):
     bodies = [one["parameters"]["Body"] for one in found["actions"]]
     assert bodies == ["", many]
     assert [one["field"] for one in found["warnings"]] == ["workflow.actions[1].parameters.Body"]
+
+
+async def test_what_is_left_as_it_is_written_is_not_looked_at():
+    """Walks over all of them took seconds, for which the trials of other tenants waited."""
+    many = "{{id}}" * 40_000
+    actions = [ActionDefinition(type="Sms", parameters={"Message": many}) for _ in range(20)]
+    definition = Definition(
+        name="x", trigger_content_types=(), trigger_events=(), actions=tuple(actions)
+    )
+    catalogue = load(built_in(), []).catalogue()
+
+    assert [*dry_run.texts(definition, catalogue)] == [many]
 
 
 @pytest.mark.parametrize(
