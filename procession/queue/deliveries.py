@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable
+from time import monotonic
 
 from msgspec import json
 from msgspec.structs import asdict
@@ -71,6 +72,17 @@ def parameter(rows: Iterable[bytes]) -> str:
     return f"[{b','.join(rows).decode()}]"
 
 
+HELD_UP = 30.0  # seconds for which a log that was held up is in no outcome's way any more
+
+
+class LogHeldUpError(Exception):
+    """Outcomes were not written in time along with the rows of their deliveries.
+
+    Who holds the whole log, to make an index of it, say, is waited for before the statement has
+    begun: the time that it allows for a lock does not count yet.
+    """
+
+
 MOST = 1_000  # rows that wait; with a database that is away for long the oldest are given up
 AT_ONCE = 50
 
@@ -82,6 +94,17 @@ class Apart:
         self._pool = pool
         self._rows = deque[bytes](maxlen=MOST)
         self._some = asyncio.Event()
+        self._until = float("-inf")
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether all rows are written here, since the log was held up a short time ago."""
+        return monotonic() < self._until
+
+    def heed(self, error: Exception) -> None:
+        """Take over for a while, if this is why outcomes cannot be written."""
+        if isinstance(error, LogHeldUpError):
+            self._until = monotonic() + HELD_UP
 
     def add(self, rows: Iterable[bytes]) -> None:
         """Write these once there is time."""

@@ -7,13 +7,14 @@ import asyncio
 import logging
 import random
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from procession.engine.delivery import Delivery
 from procession.engine.outcome import Failed, Outcome, Skipped, Succeeded, Unknown
 from procession.engine.plain import text_of
 from procession.engine.run import Run, Step, release, settle
+from procession.queue.deliveries import LogHeldUpError
 from procession.queue.pool import Connection
 from procession.queue.save import save
 from procession.queue.step_row import Row, Seen, encode
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 
 LARGE = 8_000_000  # bytes of rows, behind which no other is written by the same statement
 UNSTORABLE = "What came of the attempt could not be stored."
+PATIENCE = timedelta(seconds=3)  # with a statement that logs deliveries too
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,15 @@ def taken(pending: list[Pending], most: int) -> list[Pending]:
 async def write(
     conn: Connection, group: list[Pending], wait: str, *, queues: bool = True
 ) -> set[UUID]:
-    """Save what these decide, in the order of the group; the ids of the runs that were written."""
+    """Save what these decide, in the order of the group; the ids of the runs that were written.
+
+    Raises LogHeldUpError: who waits for the log writes no outcome, of whatever kind.
+    """
     deliveries = [row for one in group if not one.apart for row in one.deliveries]
-    return await save(conn, [one.row for one in group], deliveries, wait=wait, queues=queues)
+    try:
+        async with asyncio.timeout(PATIENCE.total_seconds() if deliveries else None):
+            return await save(
+                conn, [one.row for one in group], deliveries, wait=wait, queues=queues
+            )
+    except TimeoutError:
+        raise LogHeldUpError from None

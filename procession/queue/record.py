@@ -17,7 +17,7 @@ from psycopg.errors import LockNotAvailable, ProgramLimitExceeded
 
 from procession.engine.delivery import Delivery
 from procession.engine.run import Step
-from procession.queue.deliveries import Apart, rows_of
+from procession.queue.deliveries import Apart, LogHeldUpError, rows_of
 from procession.queue.intake import Intake
 from procession.queue.late import discard_late, is_written, latest
 from procession.queue.leases import Held
@@ -139,6 +139,8 @@ class Recorder:
             if not self._pending:
                 self._some.clear()
             if group:
+                for one in group:
+                    one.apart = one.apart or self._apart.stands_in
                 began = monotonic()
                 await self._flush(sorted(group, key=_place), go_on=True)
                 self._took = monotonic() - began
@@ -185,8 +187,9 @@ class Recorder:
             await self._one_by_one(group, error)
         except LockNotAvailable:  # nothing of the group was written
             await self._set_aside(group)
-        except OUTAGES as error:
+        except (*OUTAGES, LogHeldUpError) as error:
             log.warning("Outcomes cannot be written: %s", type(error).__name__)
+            self._apart.heed(error)
             await asyncio.sleep(AGAIN.total_seconds())
             for one in group:
                 one.unsure = one.apart = True  # what it sent may be what is in the way

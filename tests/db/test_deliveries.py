@@ -19,6 +19,7 @@ from procession.engine.delivery import Delivery
 from procession.engine.outcome import Failed, Succeeded
 from procession.engine.workflow import ActionDefinition
 from procession.outbound.retry import Tries
+from procession.queue import pending
 from procession.queue.claim import claim
 from procession.queue.deliveries import DELIVER
 from procession.queue.record import Ended, Recorder
@@ -263,6 +264,26 @@ async def test_a_log_that_somebody_holds_up_costs_no_outcome(conn, pool, make, r
         assert await row(conn, "select status from run") == ("Succeeded",)
 
     assert len(await logged(conn, 1)) == 1
+
+
+async def test_a_log_that_is_held_as_a_whole_holds_up_no_outcome_for_long(
+    conn, pool, make, recorder, monkeypatch
+):
+    monkeypatch.setattr(pending, "PATIENCE", timedelta(milliseconds=100))
+    await (await make("Safe")).queue(3)
+    first, beside, later = await claim(conn, WANTED, 3)
+    ended = Ended(Succeeded(), 1, None, (SENT,))
+    async with pool.connection() as other, other.transaction():
+        await other.execute("lock table delivery in share mode")  # as who makes an index does
+        async with asyncio.timeout(5):
+            both = recorder.record(first, ended), recorder.record(beside, Ended(Succeeded(), 1))
+            assert all(await asyncio.gather(*both))
+            monkeypatch.setattr(pending, "PATIENCE", timedelta(seconds=30))
+            assert await recorder.record(later, ended)  # and waits for it no more
+        assert await row(conn, "select count(*) from run where status = 'Succeeded'") == (3,)
+
+    assert len(await logged(conn, 2)) == 2
+    assert await jobs_that_differ(conn) == []
 
 
 async def test_a_row_whose_write_was_in_doubt_is_there_once(conn, pool, make, held):
