@@ -6,6 +6,7 @@ Every command is given by itself, so that it is known how far a message came.
 import asyncio
 import socket
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from ipaddress import ip_address
@@ -23,6 +24,7 @@ from procession.outbound.smtp_session import Relay, Security, Session, before_th
 from procession.outbound.spans import Attributes
 from procession.outbound.stream import EACH
 
+WRITERS = 2  # threads of its own: the loop's few are anybody's, and an action may hang in them
 LIGHT = 4_096  # signs of a message that take no time to speak of
 STEPS = 3  # that bound what comes before the content, however many commands it takes
 
@@ -41,6 +43,7 @@ class Smtp:
         self._resolve = resolve or Resolver()
         secured = relay.security is not Security.NONE
         self._context = ssl_context or (ssl.create_default_context() if secured else None)
+        self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="mail")
 
     @property
     def bound(self) -> timedelta:
@@ -57,7 +60,7 @@ class Smtp:
     async def send(self, sender: Mailbox, mail: Mail, client: Client, sending: Sending) -> None:
         """Hand the message over; raises MailFault."""
         sending.phase = "SMTP connect"
-        content = await _content(sender, mail)
+        content = await self._content(sender, mail)
         session: Session | None = None
         try:
             try:
@@ -70,6 +73,18 @@ class Smtp:
         finally:
             if session:
                 session.end()
+
+    async def _content(self, sender: Mailbox, mail: Mail) -> bytes:
+        """The message as it goes over the wire; a long one takes seconds, and holds nobody up."""
+
+        def written() -> bytes:
+            return content_of(message_of(sender, mail))
+
+        names = [mail.to.name, mail.reply_to.name if mail.reply_to else ""]
+        size = sum(map(len, (mail.subject, mail.html, mail.text, *names)))
+        if size <= LIGHT:
+            return written()
+        return await asyncio.get_running_loop().run_in_executor(self._writers, written)
 
     async def _connected(self, sending: Sending) -> Session:
         relay = self._relay
@@ -102,17 +117,6 @@ class Smtp:
                 async with asyncio.timeout(EACH):
                     return await _dial(address, port)
         return await _dial(addresses[-1], port)
-
-
-async def _content(sender: Mailbox, mail: Mail) -> bytes:
-    """The message as it goes over the wire; a long one takes seconds, and holds nobody up."""
-
-    def written() -> bytes:
-        return content_of(message_of(sender, mail))
-
-    names = [mail.to.name, mail.reply_to.name if mail.reply_to else ""]
-    size = sum(map(len, (mail.subject, mail.html, mail.text, *names)))
-    return written() if size <= LIGHT else await asyncio.to_thread(written)
 
 
 async def _dial(address: str, port: int) -> socket.socket:

@@ -503,3 +503,20 @@ async def test_a_long_message_is_written_where_it_holds_nobody_up(
 
     assert len(relay.taken) == 1
     assert (mail.by is not threading.main_thread()) == apart
+
+
+async def test_a_long_message_leaves_though_actions_hang_in_the_threads_of_the_loop(
+    relay, make_client, by
+):
+    gate = threading.Event()
+    hanging = [asyncio.create_task(asyncio.to_thread(gate.wait, 30)) for _ in range(32)]
+    await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(10):
+            mailer = Mailer(by(relay), mailbox("desk@example.com"))
+            await mailer.send(Watched("x" * 10_000), make_client())
+    finally:
+        gate.set()
+        await asyncio.gather(*hanging)
+
+    assert len(relay.taken) == 1
