@@ -21,6 +21,7 @@ from procession.engine.content_type import ContentType
 from procession.engine.entry import Event
 from procession.engine.run import DOCUMENT_FORMAT, Action, Compensation, Run
 from procession.engine.workflow import Definition
+from procession.queue.lighter import BOUNDS
 from procession.queue.pool import Connection
 from procession.queue.stored_entry import entry_in
 from procession.queue.types import Claim, Tenant
@@ -65,6 +66,7 @@ CLAIM = """
             where run.tenant = turn.tenant
               and run.due_at is not null and run.due_at <= statement_timestamp()
               and run.executor is null and run.document_format <= %(format)s
+              and pg_column_size(run.actions) <= %(largest)s
               and case when case when run.due_ordinal = 0 then run.due_type else (
                       select /* type */ from (select /* ordinal */ as ordinal offset 0) as next
                   ) end = any(%(types)s) then (
@@ -84,6 +86,7 @@ CLAIM = """
             where run.tenant = served.tenant
               and run.due_at is not null and run.due_at <= statement_timestamp()
               and run.executor is null and run.document_format <= %(format)s
+              and pg_column_size(run.actions) <= %(largest)s
               and case when case when run.due_ordinal = 0 then run.due_type else (
                       select /* type */ from (select /* ordinal */ as ordinal offset 0) as next
                   ) end = any(%(types)s) then (
@@ -158,16 +161,13 @@ CAREFUL = CLAIM.replace(
 )
 
 
-async def claim(conn: Connection, wanted: Wanted, slots: int, after: str = "") -> list[Claim]:
+async def claim(
+    conn: Connection, wanted: Wanted, slots: int, after: str = "", largest: int = BOUNDS[0]
+) -> list[Claim]:
     """Lease as many due runs as there are slots, from the tenant after this one on."""
-    values = {
-        "after": after,
-        "slots": slots,
-        "worker": wanted.worker,
-        "types": list(wanted.types),
-        "repeatable": list(wanted.repeatable),
-        "format": DOCUMENT_FORMAT,
-    }
+    asked = {"after": after, "slots": slots, "largest": largest, "format": DOCUMENT_FORMAT}
+    types = {"types": list(wanted.types), "repeatable": list(wanted.repeatable)}
+    values = asked | types | {"worker": wanted.worker}
     asked_at = monotonic()
     try:
         cursor = await conn.execute(CLAIM, values)

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from time import monotonic, time_ns
 from uuid import UUID
 
-from psycopg.errors import QueryCanceled
-
 from procession.queue.claim import Wanted, claim
 from procession.queue.leases import Held
+from procession.queue.lighter import Bound, in_time
 from procession.queue.pending import Pending, write
 from procession.queue.pool import Connection
 from procession.queue.types import Claim, Claimed, Passed, Tell, nobody
@@ -56,6 +55,7 @@ class Intake:
         self._unbegun = deque[Claim]()
         self._served_last = ""
         self._most = slots  # to ask for at once, while a claim takes no longer than a moment
+        self._bound = Bound()
         self._has_more = False  # as far as the last claim can tell
         self._bell = asyncio.Event()
 
@@ -123,10 +123,12 @@ class Intake:
         most, began = self._most, monotonic()
         asked = max(1, min(slots, most))
         try:
-            async with asyncio.timeout(within):
-                claims = await claim(conn, self._wanted, asked, self._served_last)
-        except (TimeoutError, QueryCanceled):
+            claiming = claim(conn, self._wanted, asked, self._served_last, self._bound.now)
+            claims = await in_time(conn, claiming, within)
+        except TimeoutError:
             self._most = max(1, asked // 4)
+            if asked == 1 and within == WITHIN:  # beside outcomes there was less time
+                self._bound.lower()
             raise
         is_slow = monotonic() - began > MOMENT
         self._most = max(1, asked // 2) if is_slow else min(self.slots, max(most, asked * 2))

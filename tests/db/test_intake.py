@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
+import time
 
 import pytest
 from fix_queue import WANTED, jobs_that_differ, row
 from fix_races import opened
+from psycopg.pq import TransactionStatus
 
 from procession.engine.outcome import Failed, Succeeded
-from procession.queue import intake
+from procession.queue import intake, lighter
 from procession.queue.intake import Intake
 from procession.queue.leases import Held
 from procession.queue.pending import Ended
@@ -17,6 +19,11 @@ from procession.queue.types import Claimed
 
 DONE = Ended(Succeeded(), 1)
 AGAIN = Ended(Failed("503", retryable=True), 1)
+LARGE_BODY = """
+    update run set actions = jsonb_set(actions, '{0,body}', to_jsonb(
+        (select string_agg(md5(random()::text), '') from generate_series(1, 400))))
+    where id = %s
+"""
 
 
 class Side:
@@ -213,6 +220,63 @@ async def test_a_claim_that_takes_too_long_spoils_no_outcome(
         assert await worker.record(claims) == []
 
     assert await row(conn, "select count(*) from attempt") == (2,)
+    assert await jobs_that_differ(conn) == []
+
+
+async def test_what_was_leased_is_held_though_its_answer_was_not_read_in_time(
+    conn, database, make, side, monkeypatch
+):
+    await (await make("Plain")).queue(2)
+    worker = await side(2)
+    monkeypatch.setattr(intake, "WITHIN", 0.1)
+    async with opened(database, 1) as (other,):
+        claiming = asyncio.create_task(worker.intake.claim(other))
+        for _ in range(20):  # until it is asked
+            await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(time.sleep, 0.3)  # an action that holds up the loop
+        assert await claiming
+
+    assert len(worker.held) == 2
+    assert await row(conn, "select count(*) from run where lease_token is not null") == (2,)
+
+
+async def test_a_claim_that_is_given_up_is_ended_in_the_database(
+    conn, database, make, side, monkeypatch
+):
+    await (await make("Safe")).queue(2)
+    worker = await side(2)
+    monkeypatch.setattr(intake, "WITHIN", 0.1)
+    async with opened(database, 2) as (other, ours):
+        async with other.transaction():
+            await other.execute("lock table workflow in access exclusive mode")
+            with pytest.raises(TimeoutError):
+                await worker.intake.claim(ours)
+        assert ours.pgconn.transaction_status == TransactionStatus.IDLE
+
+    assert await row(conn, "select count(*) from run where lease_token is not null") == (0,)
+
+
+async def test_a_run_that_takes_a_claim_too_long_by_itself_keeps_nobody_else_from_being_served(
+    conn, database, make, side, monkeypatch
+):
+    (large,) = await (await make("Safe", tenant="acme")).queue()
+    await conn.execute(LARGE_BODY, [large])
+    (small,) = await (await make("Safe", tenant="zeta")).queue()
+    worker = await side(1)
+    monkeypatch.setattr(lighter, "BOUNDS", (2_147_483_647, 8_000))
+    with monkeypatch.context() as patched:
+        patched.setattr(intake, "WITHIN", 0.1)
+        async with opened(database, 1) as (other,), other.transaction():
+            await other.execute("lock table workflow in access exclusive mode")
+            with pytest.raises(TimeoutError):
+                await worker.claim()
+
+    claims = await worker.claim()
+    assert [one.id for one in claims] == [small]
+    assert await worker.record(claims) == []
+
+    monkeypatch.setattr(worker.intake._bound, "_until", 0.0)  # noqa: SLF001  half a minute later
+    assert [one.id for one in await worker.claim()] == [large]
     assert await jobs_that_differ(conn) == []
 
 
