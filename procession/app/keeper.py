@@ -121,8 +121,9 @@ class Keeper:
 
     def _renew(self, conn: SyncConnection) -> bool:
         began = monotonic()
-        left = renew(conn, self.held.claims())
-        self.held.renewed(began, left.behind)
+        claims = self.held.claims()
+        left = renew(conn, claims)
+        self.held.renewed(began, [one.token for one in claims], left.behind)
         if left.gone:
             self._loop.call_soon_threadsafe(self.held.lose, left.gone)
         return not left.behind

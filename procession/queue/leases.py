@@ -47,9 +47,10 @@ def connection(database: Database) -> SyncConnection:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """The last renewal that worked, and what it passed over."""
+    """The last renewal that worked, what it renewed, and what it passed over."""
 
     at: float  # when it was begun
+    of: frozenset[int] = frozenset()  # tokens; what was claimed meanwhile is none of them
     behind: Mapping[int, float] = field(default_factory=dict[int, float])  # since when, by token
 
 
@@ -104,10 +105,11 @@ class Held:
         """When the last renewal that worked was begun."""
         return self._renewal.at
 
-    def renewed(self, at: float, behind: Iterable[int] = ()) -> None:
-        """All were renewed but these, whose rows were locked. A thread may say so."""
+    def renewed(self, at: float, of: Iterable[int], behind: Iterable[int] = ()) -> None:
+        """These were renewed but for some, whose rows were locked. A thread may say so."""
         last = self._renewal
-        self._renewal = Renewal(at, {one: last.behind.get(one, last.at) for one in behind})
+        kept = {one: last.behind.get(one, last.at) for one in behind}
+        self._renewal = Renewal(at, frozenset(of), kept)
 
     def lose(self, tokens: Iterable[int], why: str = "its lease is gone") -> None:
         """Cancel what goes on under these tokens, and say so of each: no outcome tells of it."""
@@ -127,7 +129,8 @@ class Held:
 
     def _lapses(self, one: Claim) -> bool:
         last = self._renewal
-        known = max(last.behind.get(one.token, last.at), one.asked_at)
+        renewed_at = last.at if one.token in last.of else one.asked_at
+        known = max(last.behind.get(one.token, renewed_at), one.asked_at)
         return known < monotonic() - SELF_STOP.total_seconds()
 
 

@@ -131,7 +131,7 @@ async def test_what_was_not_renewed_for_ten_seconds_is_cancelled_and_named(conn,
     task = asyncio.create_task(going_on.wait())
     held.begin(old.token, task)
 
-    held.renewed(monotonic() - 11)
+    held.renewed(monotonic() - 11, [old.token, new.token])
     held.fence()
     assert not held.is_lost(old.token)
     held.add([replace(old, asked_at=old.asked_at - 11)])
@@ -164,7 +164,7 @@ async def test_what_was_claimed_too_long_ago_does_not_begin(conn, make):
     old, new = await claim(conn, WANTED, 2)
     held = Held()
     held.add([replace(old, asked_at=old.asked_at - 11), new])
-    held.renewed(monotonic() - 11)
+    held.renewed(monotonic(), [])
     task = asyncio.create_task(asyncio.sleep(0))
 
     assert held.begin(old.token, task) is None

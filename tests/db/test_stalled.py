@@ -61,11 +61,11 @@ async def test_a_locked_run_whose_lease_is_gone_is_gone(conn, kept, make, databa
 def test_what_is_passed_over_is_held_for_as_long_as_its_own_renewal_allows():
     held = Held()
     begun = held.renewed_at
-    held.renewed(begun + 5, [7])
-    held.renewed(begun + 6, [7])
+    held.renewed(begun + 5, [7], [7])
+    held.renewed(begun + 6, [7], [7])
 
     assert held._renewal.behind == {7: begun}  # noqa: SLF001  what `fence` goes by
-    held.renewed(begun + 7)
+    held.renewed(begun + 7, [7])
     assert held._renewal.behind == {}  # noqa: SLF001
 
 
