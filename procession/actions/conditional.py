@@ -111,17 +111,34 @@ async def _each(
     """Perform them one after another. What each must repeat to the byte is kept by its place."""
     assert context.children is not None
     outcomes: list[Outcome] = []
-    bodies = msgspec.json.decode(context.kept.body or "{}", type=dict[str, str])
+    bodies = msgspec.json.decode(context.kept.body or "{}", type=dict[str, msgspec.Raw])
 
-    async def store(body: str, place: str) -> None:
-        bodies[place] = body
+    async def store(body: str, child: ActionDefinition, place: str) -> None:
+        bodies[place] = _packed(child, body)
         await context.kept.put(msgspec.json.encode(bodies).decode())
 
     for index, child in enumerate(children):
         place = f"-{letter}{index}"
-        kept = Kept(bodies.get(place), context.kept.deliveries, partial(store, place=place))
+        keep = partial(store, child=child, place=place)
+        kept = Kept(_unpacked(bodies.get(place)), context.kept.deliveries, keep)
         outcomes.append(await context.children.perform(child, place, kept))
     return outcomes
+
+
+def _packed(child: ActionDefinition, body: str) -> msgspec.Raw:
+    """What a child keeps, as a value. What the children of a Conditional keep is one as it is.
+
+    As a text in a text in a text, every quote of the innermost would be written as 32 signs.
+    """
+    return msgspec.Raw(body.encode() if child.type == CONDITIONAL else msgspec.json.encode(body))
+
+
+def _unpacked(kept: msgspec.Raw | None) -> str | None:
+    """The same as the child knows it."""
+    if kept is None:
+        return None
+    written = bytes(kept)
+    return msgspec.json.decode(written, type=str) if written[:1] == b'"' else written.decode()
 
 
 def _together(children: tuple[ActionDefinition, ...], outcomes: list[Outcome]) -> Outcome:

@@ -2,6 +2,7 @@ import json
 
 import pytest
 from fix_actions import an_attempt
+from msgspec.structs import replace
 
 from procession.actions import Failed, Skipped, Succeeded, Unknown
 from procession.actions.conditional import GONE, Conditional
@@ -149,6 +150,41 @@ async def test_five_levels_are_performed():
 
     assert await rehearsing(nested(5, child("A")), actions={"A": script}).finish() == "Succeeded"
     assert len(script.seen) == 1
+
+
+def posting(title, http):
+    rehearsal = rehearsing(nested(5, child("Webhook", Url="https://example.com")), http=http)
+    (key, entry) = next(iter(rehearsal.memory.entries.items()))
+    rehearsal.memory.entries[key] = replace(entry, data={"Title": title})
+    return rehearsal
+
+
+async def test_what_is_kept_of_a_child_is_no_longer_for_the_levels_above_it():
+    http = Answers(answer(503))
+    rehearsal = posting('"' * 10_000, http)
+
+    await rehearsal.step()
+    kept = rehearsal.run.actions[0].body
+    await rehearsal.step()
+
+    first, again = http.sent
+    assert first.content == again.content
+    assert len(first.content) > 20_000
+    assert kept is not None
+    assert len(kept) < 2.1 * len(first.content)  # each sign that a text escapes, once
+
+
+async def test_what_was_kept_as_a_text_in_a_text_is_sent_as_it_was():
+    http, sent = Answers(), '{"event":"Created",  "odd": "\\u0041"}'
+    rehearsal, kept = posting("Hello", http), sent
+    for _ in range(5):
+        kept = json.dumps({"-t0": kept})
+    (action,) = rehearsal.run.actions
+    rehearsal.run = replace(rehearsal.run, actions=(replace(action, body=kept),))
+
+    await rehearsal.step()
+
+    assert [one.content.decode() for one in http.sent] == [sent]
 
 
 async def test_parameters_of_children_are_rendered_but_read_no_outputs():
