@@ -145,12 +145,13 @@ class Keeper:
 
     def _rounds(self, end: Callable[[], Sequence[Happened]]) -> None:
         """End what there is to end, but not for so long that the renewals wait."""
+        until = monotonic() + AGAIN
         for _ in range(ROUNDS):
             ended = end()
             for one in ended:
                 self._say(one)
-            if len(ended) < AT_ONCE:
-                return
+            if not ended or (len(ended) < AT_ONCE and monotonic() > until):
+                return  # fewer may be all of them, or all that there was time for
 
     def _mend(self, conn: SyncConnection) -> None:
         self._place = mend(conn, self._place)

@@ -14,7 +14,7 @@ from procession.engine.run import DOCUMENT_FORMAT, Refusal, Step, WorkflowState
 from procession.queue.bulk import Bulk, narrowed, values
 from procession.queue.commands import row
 from procession.queue.pool import Connection
-from procession.queue.save import save_many
+from procession.queue.save import WEIGHT, save_many
 from procession.queue.stored_run import StoredRun, some
 
 # Along the index by age; whoever was queued after it was asked for is left alone. Documents may be
@@ -22,11 +22,10 @@ from procession.queue.stored_run import StoredRun, some
 NEXT = """
     select id, created_at, workflow_id from (
         select id, created_at, workflow_id,
-               sum(pg_column_size(actions)) over (order by created_at, id desc
-                                                  rows unbounded preceding)
-               - pg_column_size(actions) as before
+               sum(weight) over (order by created_at, id desc rows unbounded preceding)
+               - weight as before
         from (
-            select id, created_at, workflow_id, actions from run
+            select id, created_at, workflow_id, /* weight */ as weight from run
             where tenant = %(tenant)s and created_at <= %(asked_at)s /* after */ /* filters */
             order by created_at, id desc
             limit %(limit)s
@@ -34,8 +33,8 @@ NEXT = """
     ) as sized
     where before < %(large)s
     order by created_at, id desc
-"""
-LARGE = 16_000_000  # bytes of documents, as they are stored, behind which no other is begun
+""".replace("/* weight */", WEIGHT)
+LARGE = 16_000_000  # bytes of documents, by their weight, behind which no other is begun
 AFTER = """
       and created_at >= %(past_at)s and (created_at > %(past_at)s or id < %(past_id)s)
 """

@@ -18,7 +18,7 @@ from procession.engine.run import DOCUMENT_FORMAT, Run, Step, lose
 from procession.engine.workflow import Definition
 from procession.queue.claim import definition_of, run_of
 from procession.queue.leases import SyncConnection
-from procession.queue.save import AT_ONCE, SAVE, rows_of
+from procession.queue.save import AT_ONCE, SAVE, WEIGHT, rows_of
 from procession.queue.step_row import Row, Seen, encode
 from procession.queue.types import Rescued, Stopped
 from procession.queue.unread import Unread
@@ -34,15 +34,14 @@ def bounded(found: LiteralString) -> LiteralString:
     with found (tenant, id, version, definition, now, due_type, created_at, cancelled_at,
                 abandoned_at, compensation, actions, outputs) as materialized (/* found */
     ), sized as (
-        select found.*, sum(pg_column_size(actions)) over (rows unbounded preceding)
-                        - pg_column_size(actions) as before
-        from found
+        select weighed.*, sum(weight) over (rows unbounded preceding) - weight as before
+        from (select found.*, /* weight */ as weight from found) as weighed
     )
     select tenant, id, version, definition, now, due_type, created_at, cancelled_at, abandoned_at,
            compensation, actions::text, outputs::text
     from sized where before < %(large)s
 """
-    return bound.replace("/* found */", found)
+    return bound.replace("/* found */", found).replace("/* weight */", WEIGHT)
 
 
 # `now()`, since an index is not asked by a clock that moves, and these wait for no lock. A newer
@@ -93,10 +92,10 @@ SWITCHED_OFF = bounded("""
      and used.version = run.workflow_version
 """)
 
-LARGE = 16_000_000  # bytes of documents, as they are stored, behind which no other is begun
+LARGE = 16_000_000  # bytes of documents, by their weight, behind which no other is begun
 LARGEST = 64_000_000  # and of rows, as they are sent
 
-BATCHES = 10  # that one call asks for, if none of a batch can be read
+BATCHES = 10  # that one call asks for, if none of a batch can be read or written
 
 Decide = Callable[[Run, Definition, datetime, str | None], Step]  # of the type that is due
 
@@ -136,7 +135,7 @@ def decide_each(
         with conn.transaction():
             found = conn.execute(statement, _wanted(limit)).fetchall()
             written = _written(conn, list(_decided_on(found, decide)))
-        if written or len(found) < limit:
+        if written or not found:
             changed = [one for one in written if one.step.run is not one.before]
             return [(one.tenant, one.id, one.step) for one in changed]
     return []

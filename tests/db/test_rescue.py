@@ -9,6 +9,7 @@ import pytest
 from fix_queue import WANTED, age, jobs_that_differ, row
 from msgspec.structs import replace
 
+from procession.app import keeper
 from procession.app.logs import Lines
 from procession.queue import mend as mending
 from procession.queue import rescue as rescuing
@@ -16,6 +17,7 @@ from procession.queue.claim import claim
 from procession.queue.leases import Held, Unrenewed, connection, renew
 from procession.queue.mend import Place, mend
 from procession.queue.rescue import rescue, stop_switched_off
+from procession.queue.types import Rescued
 from procession.queue.workers import Worker, beat, leave
 
 LOST = "run set lease_until = now() - interval '1 s'"
@@ -255,6 +257,22 @@ LARGE_BODY = """
 """
 
 
+async def test_documents_that_are_stored_small_are_weighed_by_what_they_unpack_to(
+    conn, kept, make, monkeypatch
+):
+    await (await make("Safe")).queue(3)
+    await claim(conn, WANTED, 3)
+    body = "to_jsonb(repeat('One word. ', 9000))"
+    await conn.execute(f"update run set actions = jsonb_set(actions, '{{0,body}}', {body})")
+    assert await row(conn, "select max(pg_column_size(actions)) < 2000 from run") == (True,)
+    await age(conn, lease_until=16)
+    monkeypatch.setattr(rescuing, "LARGE", 20_000)
+
+    rescued = [await asyncio.to_thread(rescue, kept) for _ in range(4)]
+
+    assert [len(some) for some in rescued] == [1, 1, 1, 0]
+
+
 @pytest.mark.parametrize("bound", ["LARGE", "LARGEST"])
 async def test_no_more_large_documents_are_ended_at_once_than_there_is_time_for(
     conn, kept, make, monkeypatch, bound
@@ -271,11 +289,31 @@ async def test_no_more_large_documents_are_ended_at_once_than_there_is_time_for(
     assert await jobs_that_differ(conn) == []
 
 
-async def test_what_is_larger_than_postgres_takes_holds_up_no_other(conn, kept, make, monkeypatch):
+async def test_what_was_more_than_one_batch_is_ended_in_the_same_round(
+    conn, make, worked, monkeypatch
+):
+    await (await make("Safe")).queue(3)
+    await claim(conn, WANTED, 3)
+    await age(conn, lease_until=16)
+    monkeypatch.setattr(rescuing, "LARGE", 1)
+    monkeypatch.setattr(keeper, "RESCUE", 600)
+
+    async with worked.working():
+        await worked.heard.wait(Rescued, 3)
+
+
+@pytest.mark.parametrize("large", [rescuing.LARGE, 1])
+async def test_what_is_larger_than_postgres_takes_holds_up_no_other(
+    conn, kept, make, monkeypatch, large
+):
+    monkeypatch.setattr(rescuing, "LARGE", large)
     monkeypatch.setattr(rescuing, "_unread", rescuing.Unread())
     left, *_ = await (await make("Safe")).queue(3)
     await claim(conn, WANTED, 3)
     await age(conn, lease_until=16)
+    await conn.execute(
+        "update run set lease_until = lease_until - interval '1 s' where id = %s", [left]
+    )
     await conn.execute(
         f"""create function refuse() returns trigger language plpgsql as
                 $$ begin raise exception 'too large' using errcode = '54000'; end $$;
@@ -283,8 +321,8 @@ async def test_what_is_larger_than_postgres_takes_holds_up_no_other(conn, kept, 
                 for each row when (old.id = '{left}') execute function refuse()"""
     )
 
-    rescued = [await asyncio.to_thread(rescue, kept) for _ in range(2)]
+    rescued = [await asyncio.to_thread(rescue, kept) for _ in range(3)]
     await conn.execute("drop trigger refuse on run; drop function refuse()")
 
-    assert [len(some) for some in rescued] == [2, 0]
+    assert [len(some) for some in rescued] == ([1, 1, 0] if large == 1 else [2, 0, 0])
     assert await row(conn, "select id from run where lease_token is not null") == (left,)
