@@ -3,13 +3,16 @@
 asyncio's look-ups share the default threads and cannot be cancelled: a dead resolver would take all
 of them. Here it takes only these, and the deadline of the call is what its caller waits. A look-up
 goes on in its thread when its caller has gone, so one who calls many dead names has few of them.
+The threads are daemons: a name that nobody answers for holds up no exit.
 """
 
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
+from queue import SimpleQueue
+from threading import Semaphore, Thread
 from weakref import WeakValueDictionary
 
 from procession.outbound.faults import NameNotLookedUp, NameNotResolved
@@ -25,7 +28,7 @@ class Resolver:
     """The system's resolver. A name that is being looked up is not looked up once more."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="resolve")
+        self._threads = Threads()
         self._running = dict[str, asyncio.Future[list[str]]]()
         self._rooms = WeakValueDictionary[str, asyncio.Semaphore]()
 
@@ -49,8 +52,7 @@ class Resolver:
         if host in self._running:  # by now
             room.release()
             return self._running[host]
-        loop = asyncio.get_running_loop()
-        running = self._running[host] = loop.run_in_executor(self._threads, look_up, host)
+        running = self._running[host] = asyncio.wrap_future(self._threads.look_up(host))
         running.add_done_callback(partial(self._ended, host, room))
         return running
 
@@ -63,7 +65,40 @@ class Resolver:
             running.exception()  # seen, though everybody who asked may have gone
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
+
+
+class Threads:
+    """As many as are needed at once, up to a bound. An executor's are waited for at the exit."""
+
+    def __init__(self) -> None:
+        self._asked = SimpleQueue[tuple[str, Future[list[str]]] | None]()
+        self._idle = Semaphore(0)
+        self._begun = 0
+
+    def look_up(self, host: str) -> Future[list[str]]:
+        """What `look_up` gives, once one of them has had time for it."""
+        answer = Future[list[str]]()
+        self._asked.put((host, answer))
+        if not self._idle.acquire(blocking=False) and self._begun < THREADS:
+            self._begun += 1
+            Thread(target=self._answer, name="resolve", daemon=True).start()
+        return answer
+
+    def _answer(self) -> None:
+        while asked := self._asked.get():
+            host, answer = asked
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(look_up(host))
+                except Exception as error:  # noqa: BLE001  it is for whoever asked
+                    answer.set_exception(error)
+            self._idle.release()
+
+    def close(self) -> None:
+        """Let each end when it is idle."""
+        for _ in range(self._begun):
+            self._asked.put(None)
 
 
 def look_up(host: str) -> list[str]:

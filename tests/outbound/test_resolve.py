@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 import threading
 from contextlib import suppress
 from datetime import timedelta
@@ -115,3 +116,28 @@ async def test_a_tenant_whose_names_are_dead_leaves_the_calls_of_others_alone(
 
     names.gate.set()
     assert (await client.of("evil").get(receiver.url(host="localhost"))).status_code == 200
+
+
+ENDING = """
+import asyncio, socket, time
+from procession.outbound.resolve import Resolver
+
+async def main():
+    resolver = Resolver()
+    await asyncio.wait({asyncio.create_task(resolver("a.dead"))}, timeout=0.1)
+    resolver.close()
+
+socket.getaddrinfo = lambda *_, **__: time.sleep(60)
+asyncio.run(main())
+"""
+
+
+async def test_a_name_that_has_no_answer_holds_up_no_exit():
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", ENDING)
+    try:
+        async with asyncio.timeout(20):
+            assert await process.wait() == 0
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
