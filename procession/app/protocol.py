@@ -2,12 +2,18 @@
 
 uvicorn bounds neither what comes before a body nor the time that it takes, and an answer that
 nobody reads stays in memory for as long as the connection does. A body is bounded by `api.body`.
+
+Whoever offers another protocol (`Upgrade: h2c`, as the HTTP client of Java does unasked) is
+answered in this one. The parser takes the offer for accepted and what follows, a body too, for no
+HTTP: such a request is read again without it.
 """
 
+import sys
 from asyncio import TimerHandle, Transport
 from typing import cast
 from uuid import uuid4
 
+from httptools import HttpRequestParser
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -30,6 +36,9 @@ class PatientProtocol(HttpToolsProtocol):
     _left = 0  # bytes that the peer had not taken when that began
     _unparsed = 0  # bytes that came since the parser last got something out of them
     _is_lost = False  # what comes cannot be told apart any more
+    _head = b""  # of a request that offers another protocol, without the offer
+    _fed = b""  # what the parser is at
+    _again = b""  # what it is to read next
 
     @override
     def connection_made(self, transport: Transport) -> None:
@@ -47,7 +56,10 @@ class PatientProtocol(HttpToolsProtocol):
         if self.transport.is_closing() or self._is_lost:
             return
         self._unparsed += len(data)
-        super().data_received(data)
+        self._again = data
+        while self._again and not self.transport.is_closing() and not self._is_lost:
+            self._fed, self._again = self._again, b""
+            super().data_received(self._fed)
         if self._unparsed > MOST and not self.transport.is_closing():
             self._refuse()
         self._watch()
@@ -55,10 +67,32 @@ class PatientProtocol(HttpToolsProtocol):
     @override
     def on_headers_complete(self) -> None:
         self._unparsed = 0
+        assert self.parser is not None, "it is what calls this"
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            self._head = self._without_offer(self.parser)
+            return
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MOST:
             self.app = _too_large
             self.url = self.url[:LONGEST]
         super().on_headers_complete()
+
+    def _without_offer(self, parser: HttpRequestParser) -> bytes:
+        method, version = parser.get_method(), parser.get_http_version().encode()
+        lines = [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"\r\n".join([b"%s %s HTTP/%s" % (method, self.url, version), *lines, b"", b""])
+
+    @override
+    def on_message_complete(self) -> None:
+        if not self._head:
+            super().on_message_complete()
+
+    @override
+    def _unsupported_upgrade_warning(self) -> None:
+        """Go on, where the parser has stopped, with the same request."""
+        stopped = sys.exc_info()[1]
+        if self._head and stopped is not None:
+            self._again = self._head + self._fed[stopped.args[0] :]
+            self._head = b""
 
     @override
     def on_body(self, body: bytes) -> None:

@@ -200,6 +200,35 @@ async def test_what_is_no_http_is_a_problem_like_any_other(served, sent):
         assert (await refused(reader, 400, "malformed-request"))["instance"] == ""
 
 
+POSTED = b"POST /small HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s"
+BODIES = {
+    "of a length": POSTED % (b"Content-Length: 7", b"GET / H"),
+    "chunked": POSTED % (b"Transfer-Encoding: chunked", b"7\r\nGET / H\r\n0\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("sent", BODIES.values(), ids=BODIES)
+@pytest.mark.parametrize("parted", [False, True], ids=["whole", "byte by byte"])
+async def test_whoever_offers_another_protocol_is_answered_in_this_one(served, sent, parted):
+    """A body that was dropped was no JSON, or in a part of its own the next request."""
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n"
+    head, _, body = sent.partition(b"\r\n\r\n")
+    ask = head + b"\r\n" + offer + b"\r\n" + body
+    async with served.peer() as (reader, writer):
+        for _ in range(2):
+            if parted:
+                for one in ask:
+                    writer.write(bytes([one]))
+                    await writer.drain()
+                    await asyncio.sleep(0)
+            else:
+                writer.write(ask + ask)
+                assert (await answer(reader))[::2] == (200, b"7")
+            assert (await answer(reader))[::2] == (200, b"7")
+        writer.write(ASK % b"small" + offer + b"\r\n")
+        assert (await answer(reader))[::2] == (200, b"0")
+
+
 @no_http
 async def test_what_is_no_http_is_no_answer_to_what_came_before_it(served, sent):
     async with served.peer() as (reader, writer):
