@@ -93,6 +93,8 @@ class PatientProtocol(HttpToolsProtocol):
         if self._head and stopped is not None:
             self._again = self._head + self._fed[stopped.args[0] :]
             self._head = b""
+            self.parser = HttpRequestParser(self)  # this one is done where the peer will close
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
 
     @override
     def on_body(self, body: bytes) -> None:

@@ -229,6 +229,21 @@ async def test_whoever_offers_another_protocol_is_answered_in_this_one(served, s
         assert (await answer(reader))[::2] == (200, b"0")
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"POST /small HTTP/1.1\r\nHost: x\r\nConnection: close, Upgrade\r\n",
+        b"POST /small HTTP/1.0\r\nConnection: Upgrade\r\n",
+    ],
+)
+async def test_an_offer_on_a_connection_that_ends_is_answered_too(served, first):
+    async with served.peer() as (reader, writer):
+        writer.write(first + b"Upgrade: h2c\r\nContent-Length: 7\r\n\r\nGET / H")
+
+        assert (await answer(reader))[::2] == (200, b"7")
+        assert await reader.read() == b""
+
+
 @no_http
 async def test_what_is_no_http_is_no_answer_to_what_came_before_it(served, sent):
     async with served.peer() as (reader, writer):
