@@ -100,7 +100,7 @@ async def test_every_command_of_the_page_on_the_command_line_shows_what_it_says(
 ):
     page = Page("cli.md")
     up = await command("procession", "up", "--data", home, "--port", port)
-    await up.until("is up. Ctrl-C stops it.")
+    await up.until("curl '")  # the sample is there, too
 
     shown = await page.typed(elsewhere(home, port), tmp_path, {".venv/bin/": f"{COMMANDS}/"})
 
@@ -123,7 +123,7 @@ async def test_the_script_of_the_page_on_the_client_says_what_it_says(
     script = script.replace(":8000", f":{port}").replace(".procession", str(home))
     (tmp_path / "article.py").write_text(script)
     up = await command("procession", "up", "--data", home, "--port", port)
-    await up.until("is up. Ctrl-C stops it.")
+    await up.until("curl '")  # the sample is there, too
 
     typed = await asyncio.create_subprocess_exec(
         *(sys.executable, "article.py"), cwd=tmp_path, stdout=asyncio.subprocess.PIPE
