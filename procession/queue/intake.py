@@ -12,7 +12,7 @@ from uuid import UUID
 
 from procession.queue.claim import Wanted, claim
 from procession.queue.leases import Held
-from procession.queue.lighter import Bound, in_time
+from procession.queue.lighter import Pace, in_time
 from procession.queue.pending import Pending, write
 from procession.queue.pool import Connection
 from procession.queue.types import Claim, Claimed, Passed, Tell, nobody
@@ -21,7 +21,6 @@ from procession.queue.types import Claim, Claimed, Passed, Tell, nobody
 # claim longer than its leases last: it is given up before, and asks for fewer. One that is made
 # beside outcomes holds the rows of these, whose leases are not renewed meanwhile.
 WITHIN, BESIDE = 8.0, 3.0
-MOMENT = 1.0
 
 # Of runs that go on and were not claimed at once: another worker may hear of them. What is claimed
 # in the same transaction gets its job from the claim, which notifies nobody.
@@ -54,8 +53,7 @@ class Intake:
         self._tell = tell
         self._unbegun = deque[Claim]()
         self._served_last = ""
-        self._most = slots  # to ask for at once, while a claim takes no longer than a moment
-        self._bound = Bound()
+        self._pace = Pace(slots)
         self._has_more = False  # as far as the last claim can tell
         self._bell = asyncio.Event()
 
@@ -120,19 +118,15 @@ class Intake:
     async def _claim(self, conn: Connection, slots: int, within: float) -> list[Claim]:
         """Claim for so many slots, or fewer while that takes long; raises TimeoutError."""
         self._has_more = False
-        most, began = self._most, monotonic()
-        asked = max(1, min(slots, most))
+        ask, began = self._pace.ask(slots), monotonic()
+        claiming = claim(conn, self._wanted, ask.count, self._served_last, ask.largest)
         try:
-            claiming = claim(conn, self._wanted, asked, self._served_last, self._bound.now)
             claims = await in_time(conn, claiming, within)
         except TimeoutError:
-            self._most = max(1, asked // 4)
-            if asked == 1 and within == WITHIN:  # beside outcomes there was less time
-                self._bound.lower()
+            self._pace.gave_up(ask, within, was_hurried=within < WITHIN)
             raise
-        is_slow = monotonic() - began > MOMENT
-        self._most = max(1, asked // 2) if is_slow else min(self.slots, max(most, asked * 2))
-        self._has_more = len(claims) == asked
+        self._pace.took(ask, monotonic() - began, found=bool(claims))
+        self._has_more = len(claims) == ask.count
         return claims
 
     def _take(self, claims: list[Claim], began: int) -> None:

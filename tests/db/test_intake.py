@@ -22,7 +22,7 @@ AGAIN = Ended(Failed("503", retryable=True), 1)
 LARGE_BODY = """
     update run set actions = jsonb_set(actions, '{0,body}', to_jsonb(
         (select string_agg(md5(random()::text), '') from generate_series(1, 400))))
-    where id = %s
+    where id = any(%s)
 """
 
 
@@ -171,10 +171,11 @@ async def test_fewer_are_asked_for_while_claims_take_long(make, side, monkeypatc
     await (await make("Safe")).queue(40)
     worker = await side(8)
     claims = await worker.claim()
+    monkeypatch.setattr(lighter, "SHARE", 0)
 
     asked = [len(claims)]
     for moment in (-1, -1, 60):
-        monkeypatch.setattr(intake, "MOMENT", moment)
+        monkeypatch.setattr(lighter, "MOMENT", moment)
         claims = await worker.record(claims)
         asked.append(len(claims))
     asked += [len(await worker.claim()), len(await worker.claim())]
@@ -197,6 +198,7 @@ async def test_a_claim_that_takes_too_long_is_given_up_and_asks_for_fewer(
 ):
     await (await make("Safe")).queue(8)
     worker = await side(8)
+    monkeypatch.setattr(lighter, "SHARE", 0)
     monkeypatch.setattr(intake, "WITHIN", 0.1)
     async with opened(database, 1) as (other,), other.transaction():
         await other.execute("lock table workflow in access exclusive mode")
@@ -260,10 +262,11 @@ async def test_a_run_that_takes_a_claim_too_long_by_itself_keeps_nobody_else_fro
     conn, database, make, side, monkeypatch
 ):
     (large,) = await (await make("Safe", tenant="acme")).queue()
-    await conn.execute(LARGE_BODY, [large])
+    await conn.execute(LARGE_BODY, [[large]])
     (small,) = await (await make("Safe", tenant="zeta")).queue()
     worker = await side(1)
-    monkeypatch.setattr(lighter, "BOUNDS", (2_147_483_647, 8_000))
+    monkeypatch.setattr(lighter, "BOUNDS", (2_147_483_647, 8_000, 0))
+    monkeypatch.setattr(lighter, "SHARE", 0)
     with monkeypatch.context() as patched:
         patched.setattr(intake, "WITHIN", 0.1)
         async with opened(database, 1) as (other,), other.transaction():
@@ -275,9 +278,31 @@ async def test_a_run_that_takes_a_claim_too_long_by_itself_keeps_nobody_else_fro
     assert [one.id for one in claims] == [small]
     assert await worker.record(claims) == []
 
-    monkeypatch.setattr(worker.intake._bound, "_until", 0.0)  # noqa: SLF001  half a minute later
+    monkeypatch.setattr(worker.intake._pace, "_step_until", 0.0)  # noqa: SLF001  minutes later
     assert [one.id for one in await worker.claim()] == [large]
     assert await jobs_that_differ(conn) == []
+
+
+async def test_while_large_documents_take_long_small_ones_are_claimed_in_between(
+    conn, make, side, monkeypatch
+):
+    large = await (await make("Safe", tenant="acme")).queue(4)
+    await conn.execute(LARGE_BODY, [large])
+    small = await (await make("Safe", "Safe", tenant="zeta")).queue(4)
+    worker = await side(4)
+    monkeypatch.setattr(lighter, "BOUNDS", (2_147_483_647, 8_000))
+    with monkeypatch.context() as patched:
+        patched.setattr(lighter, "MOMENT", -1)
+        patched.setattr(lighter, "SHARE", 1_000_000)
+        first = await worker.claim()
+    assert {one.id for one in first} == {*large[:2], *small[:2]}
+
+    claims = await worker.record(first)
+    assert {one.id for one in claims} == {*small}
+
+    assert await worker.record(await worker.record(claims)) == []
+    assert not await worker.intake.claim(conn)  # nothing small is due any more
+    assert {one.id for one in await worker.claim()} == {*large[2:]}
 
 
 async def test_nothing_is_claimed_once_the_worker_stops(conn, make, side):
