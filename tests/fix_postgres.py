@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 import uuid
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -51,15 +52,21 @@ def postgres_url():
             yield local.url
 
 
-@pytest.fixture
-def fresh(postgres_url):
-    """A database with nothing in it."""
+@contextmanager
+def one_more(postgres_url):
+    """A database with nothing in it, dropped when it is left."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(postgres_url, autocommit=True) as conn:
         conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-    yield Database(urlsplit(postgres_url)._replace(path=f"/{name}").geturl())
+    yield Database(urlsplit(postgres_url)._replace(path=f"/{name}").geturl(), pool_max=12)
     with psycopg.connect(postgres_url, autocommit=True) as conn:
         conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def fresh(postgres_url):
+    with one_more(postgres_url) as made:
+        yield made
 
 
 @pytest.fixture
@@ -83,14 +90,9 @@ def stranger(postgres_url):
 @pytest.fixture(scope="session")
 def database(postgres_url):
     """A migrated database of this test process's own."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(postgres_url, autocommit=True) as conn:
-        conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-    made = Database(urlsplit(postgres_url)._replace(path=f"/{name}").geturl(), pool_max=12)
-    migrate(made)
-    yield made
-    with psycopg.connect(postgres_url, autocommit=True) as conn:
-        conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+    with one_more(postgres_url) as made:
+        migrate(made)
+        yield made
 
 
 EMPTY = """

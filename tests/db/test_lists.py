@@ -4,7 +4,9 @@ import json
 from datetime import timedelta
 
 import pytest
+from fix_postgres import one_more
 from fix_runs import EPOCH, add_run, add_workflow
+from psycopg import AsyncConnection
 
 from procession.engine.run import RunStatus
 from procession.queue import (
@@ -17,6 +19,8 @@ from procession.queue import (
     workflows,
 )
 from procession.queue.audit import Sought
+from procession.queue.migrate import migrate
+from procession.queue.pool import make_pool
 from procession.queue.runs import Filters, Span
 
 SEED = """
@@ -36,18 +40,33 @@ MORE = """
 """
 
 
+@pytest.fixture(scope="module")
+async def seeded(postgres_url):
+    """A database full of runs, which no test changes, and the id of one workflow of two of it."""
+    with one_more(postgres_url) as database:
+        migrate(database)
+        async with await AsyncConnection.connect(database.conninfo, autocommit=True) as conn:
+            mine = await add_workflow(conn)
+            for tenant in ("default", "acme", "globex"):
+                await add_run(conn, await add_workflow(conn, tenant=tenant), tenant=tenant)
+            await add_run(conn, mine)
+            await conn.execute(SEED)
+            await conn.execute(MORE)
+            for table in ("run", "workflow"):
+                await conn.execute(f"vacuum (analyze) {table}")
+        yield database, mine
+
+
 @pytest.fixture
-async def seeded(conn):
-    """The id of one workflow of two, of one tenant of three."""
-    mine = await add_workflow(conn)
-    for tenant in ("default", "acme", "globex"):
-        await add_run(conn, await add_workflow(conn, tenant=tenant), tenant=tenant)
-    await add_run(conn, mine)
-    await conn.execute(SEED)
-    await conn.execute(MORE)
-    for table in ("run", "workflow"):
-        await conn.execute(f"vacuum (analyze) {table}")
-    return mine
+async def full(seeded):
+    """A connection to it, set up as those of a process are."""
+    async with make_pool(seeded[0]) as pool, pool.connection() as conn:
+        yield conn
+
+
+@pytest.fixture
+def mine(seeded):
+    return seeded[1]
 
 
 def scans(node, table=None):
@@ -108,28 +127,26 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("given", "listing", "counting"), LISTS)
-async def test_a_list_and_its_counts_walk_an_index(conn, seeded, given, listing, counting):
-    filters = Filters(**{name: value or seeded for name, value in given.items()})
+async def test_a_list_and_its_counts_walk_an_index(full, mine, given, listing, counting):
+    filters = Filters(**{name: value or mine for name, value in given.items()})
 
-    listed = await walks(conn, runs.narrowed(runs.PAGE, filters), "run", **filters.values)
-    counted = await walks(conn, runs.counting(filters), "run", **filters.values)
+    listed = await walks(full, runs.narrowed(runs.PAGE, filters), "run", **filters.values)
+    counted = await walks(full, runs.counting(filters), "run", **filters.values)
 
     assert "run_pkey" in listed
     assert listed - {"run_pkey"} <= listing
     assert counted <= counting
 
 
-@pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("statement", [runs.PAGE, runs.FROM_THE_END])
-async def test_either_end_of_a_list_is_near(conn, statement):
-    kinds = await nodes(conn, statement)
+async def test_either_end_of_a_list_is_near(full, statement):
+    kinds = await nodes(full, statement)
 
     assert kinds[kinds.index("Limit") + 1] == "Index Only Scan"
 
 
-@pytest.mark.usefixtures("seeded")
-async def test_all_runs_are_counted_without_reading_one(conn):
-    kinds = await nodes(conn, runs.COUNTS)
+async def test_all_runs_are_counted_without_reading_one(full):
+    kinds = await nodes(full, runs.COUNTS)
 
     assert kinds[-1] == "Index Only Scan"
     assert "Seq Scan" not in kinds
@@ -149,51 +166,51 @@ FOLLOWED = [
 
 @pytest.mark.parametrize(("given", "listing", "counting"), FOLLOWED)
 async def test_changes_walk_an_index_whatever_they_are_filtered_by(
-    conn, seeded, given, listing, counting
+    full, mine, given, listing, counting
 ):
-    filters = Filters(**{name: value or seeded for name, value in given.items()})
+    filters = Filters(**{name: value or mine for name, value in given.items()})
     place = {"at": EPOCH, "after": runs.LEAST, **filters.values}
 
-    listed = await walks(conn, runs.narrowed(runs.CHANGED, filters), "run", **place)
-    counted = await walks(conn, runs.narrowed(runs.AHEAD, filters), "run", **place)
+    listed = await walks(full, runs.narrowed(runs.CHANGED, filters), "run", **place)
+    counted = await walks(full, runs.narrowed(runs.AHEAD, filters), "run", **place)
 
     assert listed == listing | {"run_pkey"}
     assert counted <= counting
 
 
-async def test_the_last_changes_are_found_by_their_time(conn, seeded):
-    for filters in (Filters(), Filters(workflow_id=seeded)):
+async def test_the_last_changes_are_found_by_their_time(full, mine):
+    for filters in (Filters(), Filters(workflow_id=mine)):
         place = {"at": EPOCH + timedelta(seconds=4990), "after": runs.LEAST, **filters.values}
 
-        listed = await walks(conn, runs.narrowed(runs.CHANGED, filters), "run", **place)
-        counted = await walks(conn, runs.narrowed(runs.AHEAD, filters), "run", **place)
+        listed = await walks(full, runs.narrowed(runs.CHANGED, filters), "run", **place)
+        counted = await walks(full, runs.narrowed(runs.AHEAD, filters), "run", **place)
 
         assert listed == CHANGES | {"run_pkey"}
         assert counted == CHANGES
 
 
-async def test_single_runs_and_workflows_are_found_by_theirs(conn, seeded):
-    cursor = await conn.execute("select id from run limit 1")
+async def test_single_runs_and_workflows_are_found_by_theirs(full, mine):
+    cursor = await full.execute("select id from run limit 1")
     (run_id,) = await cursor.fetchone()
     unfinished = (workflow_changes.LOCK_UNFINISHED, workflow_changes.COUNT_UNFINISHED)
 
-    one = await walks(conn, stored_run.ONE, "run", id=run_id)
-    by_name = await walks(conn, workflows.LIST, "workflow")
-    open_ones = [await walks(conn, one, "run", workflow_id=seeded) for one in unfinished]
+    one = await walks(full, stored_run.ONE, "run", id=run_id)
+    by_name = await walks(full, workflows.LIST, "workflow")
+    open_ones = [await walks(full, one, "run", workflow_id=mine) for one in unfinished]
 
     assert one == {"run_pkey"}
     assert by_name == {"workflow_by_name"}
     assert open_ones == [{"run_unfinished_of_workflow"}] * 2
 
 
-async def test_the_health_of_workflows_and_a_manual_run_walk_theirs(conn, seeded):
-    wish = {"entry_id": "e-7", "workflow_id": seeded, "ids": [seeded]}
+async def test_the_health_of_workflows_and_a_manual_run_walk_theirs(full, mine):
+    wish = {"entry_id": "e-7", "workflow_id": mine, "ids": [mine]}
 
     week = {"window": timedelta(days=7)}
-    within = await walks(conn, health_of_workflows.PAGE, "run", **week)
-    most = await walks(conn, health_of_workflows.PAGE_OF_MOST, "run", **week)
-    content_types = await walks(conn, manual.CONTENT_TYPES, "run", **wish)
-    repeated = await walks(conn, manual.REPEATED, "run", **wish)
+    within = await walks(full, health_of_workflows.PAGE, "run", **week)
+    most = await walks(full, health_of_workflows.PAGE_OF_MOST, "run", **week)
+    content_types = await walks(full, manual.CONTENT_TYPES, "run", **wish)
+    repeated = await walks(full, manual.REPEATED, "run", **wish)
 
     assert within == {"run_ends_of_workflow"}
     assert most == within | {"run_ended_of_workflow"}
