@@ -21,7 +21,7 @@ from procession.engine.content_type import ContentType
 from procession.engine.entry import Event
 from procession.engine.run import DOCUMENT_FORMAT, Action, Compensation, Run
 from procession.engine.workflow import Definition
-from procession.queue.lighter import BOUNDS
+from procession.queue.pace import BOUNDS
 from procession.queue.pool import Connection
 from procession.queue.stored_entry import entry_in
 from procession.queue.types import Claim, Tenant

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from procession.queue.claim import Wanted, claim
 from procession.queue.leases import Held
-from procession.queue.lighter import Pace, in_time
+from procession.queue.pace import Pace, in_time
 from procession.queue.pending import Pending, write
 from procession.queue.pool import Connection
 from procession.queue.types import Claim, Claimed, Passed, Tell, nobody

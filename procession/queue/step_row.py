@@ -20,6 +20,8 @@ from procession.engine.run import (
 )
 from procession.engine.workflow import Definition
 
+encode = json.Encoder().encode  # of rows
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
@@ -116,6 +118,3 @@ def _due(run: Run, definition: Definition, now: datetime) -> dict[str, Any]:
         "due_type": one.type,
         "due_attempt": action.attempts + 1,
     }
-
-
-encode = json.Encoder().encode

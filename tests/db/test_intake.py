@@ -10,7 +10,7 @@ from fix_races import opened
 from psycopg.pq import TransactionStatus
 
 from procession.engine.outcome import Failed, Succeeded
-from procession.queue import intake, lighter
+from procession.queue import intake, pace
 from procession.queue.intake import Intake
 from procession.queue.leases import Held
 from procession.queue.pending import Ended
@@ -171,11 +171,11 @@ async def test_fewer_are_asked_for_while_claims_take_long(make, side, monkeypatc
     await (await make("Safe")).queue(40)
     worker = await side(8)
     claims = await worker.claim()
-    monkeypatch.setattr(lighter, "SHARE", 0)
+    monkeypatch.setattr(pace, "SHARE", 0)
 
     asked = [len(claims)]
     for moment in (-1, -1, 60):
-        monkeypatch.setattr(lighter, "MOMENT", moment)
+        monkeypatch.setattr(pace, "MOMENT", moment)
         claims = await worker.record(claims)
         asked.append(len(claims))
     asked += [len(await worker.claim()), len(await worker.claim())]
@@ -198,7 +198,7 @@ async def test_a_claim_that_takes_too_long_is_given_up_and_asks_for_fewer(
 ):
     await (await make("Safe")).queue(8)
     worker = await side(8)
-    monkeypatch.setattr(lighter, "SHARE", 0)
+    monkeypatch.setattr(pace, "SHARE", 0)
     monkeypatch.setattr(intake, "WITHIN", 0.1)
     async with opened(database, 1) as (other,), other.transaction():
         await other.execute("lock table workflow in access exclusive mode")
@@ -265,8 +265,8 @@ async def test_a_run_that_takes_a_claim_too_long_by_itself_keeps_nobody_else_fro
     await conn.execute(LARGE_BODY, [[large]])
     (small,) = await (await make("Safe", tenant="zeta")).queue()
     worker = await side(1)
-    monkeypatch.setattr(lighter, "BOUNDS", (2_147_483_647, 8_000, 0))
-    monkeypatch.setattr(lighter, "SHARE", 0)
+    monkeypatch.setattr(pace, "BOUNDS", (2_147_483_647, 8_000, 0))
+    monkeypatch.setattr(pace, "SHARE", 0)
     with monkeypatch.context() as patched:
         patched.setattr(intake, "WITHIN", 0.1)
         async with opened(database, 1) as (other,), other.transaction():
@@ -290,10 +290,10 @@ async def test_while_large_documents_take_long_small_ones_are_claimed_in_between
     await conn.execute(LARGE_BODY, [large])
     small = await (await make("Safe", "Safe", tenant="zeta")).queue(4)
     worker = await side(4)
-    monkeypatch.setattr(lighter, "BOUNDS", (2_147_483_647, 8_000))
+    monkeypatch.setattr(pace, "BOUNDS", (2_147_483_647, 8_000))
     with monkeypatch.context() as patched:
-        patched.setattr(lighter, "MOMENT", -1)
-        patched.setattr(lighter, "SHARE", 1_000_000)
+        patched.setattr(pace, "MOMENT", -1)
+        patched.setattr(pace, "SHARE", 1_000_000)
         first = await worker.claim()
     assert {one.id for one in first} == {*large[:2], *small[:2]}
 
